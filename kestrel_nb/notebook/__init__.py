@@ -1,0 +1,1 @@
+"""The notebook front: cell, view, record, magics."""

@@ -1,0 +1,1 @@
+"""The core tools: files, search, shell and progress."""

@@ -1,0 +1,1 @@
+"""Models: one file per wire format, and the models that need none."""

@@ -1,0 +1,38 @@
+"""Listeners: synchronous, cheap, and never able to break what they listen to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from ..protocol.events import SessionEvent
+
+E = TypeVar("E")
+EventListener = Callable[[SessionEvent], None]
+
+
+class Listeners(Generic[E]):
+    """A list of callbacks. One that raises is logged and the others still hear."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._listeners: list[Callable[[E], None]] = []
+
+    def subscribe(self, listener: Callable[[E], None]) -> Callable[[], None]:
+        """Add ``listener``. Returns a disposer, which may be called more than once."""
+        self._listeners.append(listener)
+
+        def dispose() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return dispose
+
+    def publish(self, event: E) -> None:
+        """Hand ``event`` to every listener, in the order of subscription."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                self._logger.exception("a listener failed on %s", type(event).__name__)

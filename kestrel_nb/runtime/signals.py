@@ -1,0 +1,69 @@
+"""Cancelling: one signal for coroutines and threads alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from ..protocol.errors import CancelledByUser
+
+
+class CancelSignal:
+    """Says once that work shall stop. Thread-safe: anyone may cancel, anyone may ask or wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self._cancelled = False
+        self.reason = ""
+
+    @property
+    def cancelled(self) -> bool:
+        """True once ``cancel`` was called."""
+        return self._cancelled
+
+    def cancel(self, reason: str = "cancelled") -> bool:
+        """Cancel; False when it already was. Callbacks run at once, in the calling thread."""
+        with self._lock:
+            if self._cancelled:
+                return False
+            self._cancelled, self.reason = True, reason
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+        return True
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call ``callback`` when cancelled, at once if that has happened. Returns a disposer."""
+        with self._lock:
+            if not self._cancelled:
+                self._callbacks.append(callback)
+                return lambda: self._forget(callback)
+        callback()
+        return lambda: None
+
+    def _forget(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+    async def wait(self) -> None:
+        """Return when cancelled."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def settle() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        dispose = self.on_cancel(lambda: loop.call_soon_threadsafe(settle))
+        try:
+            await waiter
+        finally:
+            dispose()
+
+    def raise_if_cancelled(self) -> None:
+        """Raise CancelledByUser once cancelled: for work that looks now and then."""
+        if self._cancelled:
+            raise CancelledByUser(self.reason)

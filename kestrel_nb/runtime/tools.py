@@ -1,0 +1,142 @@
+"""Tools: the contract that a tool fulfils, what it is given, and the registry."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from ..protocol.errors import DuplicateNameError, ToolSchemaError
+from ..protocol.messages import ChatMessage, ImagePart
+from ..protocol.tools import Preview, TodoItem, ToolSchema
+from .signals import CancelSignal
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts as a function name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecutionResult:
+    """What a tool gives back.
+
+    ``content`` is read by the model, ``data`` (any JSON) by clients only. ``is_error`` marks an expected failure,
+    ``terminate`` ends the run after this result.
+    """
+
+    content: str
+    data: Any = None
+    is_error: bool = False
+    terminate: bool = False
+    images: tuple[ImagePart, ...] = ()
+
+
+class ToolSession(Protocol):
+    """The part of a session that a tool sees. ``metadata`` is shared by all calls of the session."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def workspace(self) -> str: ...
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]: ...
+    @property
+    def metadata(self) -> dict[str, Any]: ...
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a call is given beside its arguments.
+
+    ``preview`` is what a person was shown before approving, if anyone was asked: a tool that made one refuses when
+    its ``digest`` no longer fits.
+    """
+
+    session: ToolSession
+    call_id: str
+    signal: CancelSignal
+    logger: logging.Logger
+    preview: Preview | None = None
+    on_progress: Callable[[str], None] = field(default=_ignore, repr=False)
+    on_todos: Callable[[tuple[TodoItem, ...]], None] = field(default=_ignore, repr=False)
+
+    def progress(self, message: str) -> None:
+        """Show a status line. Thread-safe."""
+        self.on_progress(message)
+
+    def set_todos(self, items: Iterable[TodoItem]) -> None:
+        """Replace the visible task list of the run. Thread-safe."""
+        self.on_todos(tuple(items))
+
+
+class Tool(Protocol):
+    """One callable with a schema.
+
+    ``execute`` may be a coroutine function; a plain function runs in a daemon thread. It may raise: the model then
+    reads the message. A tool may also offer ``preview(args, context)``, see ``PreviewingTool``.
+    """
+
+    @property
+    def schema(self) -> ToolSchema: ...
+
+    def execute(
+        self, args: Mapping[str, Any], context: ToolContext
+    ) -> ToolExecutionResult | Awaitable[ToolExecutionResult]: ...
+
+
+@runtime_checkable
+class PreviewingTool(Protocol):
+    """A tool that can say before it runs what it would do; must not change anything, and may raise."""
+
+    def preview(self, args: Mapping[str, Any], context: ToolContext) -> Preview | None: ...
+
+
+class ToolRegistry:
+    """The tools by name."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+
+    def register(self, tool: Tool, *, check: bool = True, replace: bool = False) -> Callable[[], None]:
+        """Add ``tool``. Returns a disposer.
+
+        Raises DuplicateNameError when the name is taken (unless ``replace``), ToolSchemaError when the name or the
+        schema can't be used. ``check=False`` leaves the schema to its first use: for tools that tests already hold.
+        """
+        name = tool.schema.name
+        if not NAME.fullmatch(name):
+            raise ToolSchemaError(f'tool name "{name}": use 1 to 64 letters, digits, "_" or "-"')
+        if name in self._tools and not replace:
+            raise DuplicateNameError(f'a tool "{name}" is already registered; dispose of it first')
+        if check:
+            from .validation import check_schema
+
+            check_schema(tool.schema.parameters)
+        self._tools[name] = tool
+
+        def dispose() -> None:
+            if self._tools.get(name) is tool:
+                del self._tools[name]
+
+        return dispose
+
+    def get(self, name: str) -> Tool | None:
+        """The tool ``name``, or None."""
+        return self._tools.get(name)
+
+    def list(self) -> list[Tool]:
+        """Every tool, sorted by name."""
+        return [self._tools[name] for name in sorted(self._tools)]
+
+    def schemas(self) -> list[ToolSchema]:
+        """Every tool's schema, sorted by name: what a model is offered."""
+        return [tool.schema for tool in self.list()]
+
+    @property
+    def size(self) -> int:
+        """How many tools are registered."""
+        return len(self._tools)

@@ -1,0 +1,1 @@
+"""Confinement: where tools may read, write, run and connect."""
