@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from . import events as _events
 from .errors import CodecError
@@ -89,7 +89,7 @@ def encode(value: Any) -> Any:
 
 
 def _encode_dataclass(value: Any) -> dict[str, Any]:
-    kind = type(value)
+    kind: Any = type(value)
     data: dict[str, Any] = {}
     tag = _tag(kind)
     if tag:
@@ -109,11 +109,11 @@ def _encode_dataclass(value: Any) -> dict[str, Any]:
 
 
 @cache
-def _tag(kind: type) -> tuple[str, str] | None:
+def _tag(kind: Any) -> tuple[str, str] | None:
     if issubclass(kind, _events.SessionEvent):
         return "type", kind.type
     if kind in PART_TYPES or kind in PREVIEW_TYPES:
-        return "kind", kind.kind  # type: ignore[attr-defined]
+        return "kind", cast(str, kind.kind)
     return None
 
 
@@ -121,7 +121,7 @@ _MISSING = object()
 
 
 @cache
-def _plan(kind: type) -> tuple[tuple[str, str, Any, bool], ...]:
+def _plan(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
     """(attribute, key, default, is free JSON) of every field; a field that has its default is left out."""
     hints = _hints(kind)
     plan = []
@@ -136,7 +136,7 @@ def _plan(kind: type) -> tuple[tuple[str, str, Any, bool], ...]:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
@@ -157,7 +157,7 @@ def _is_union(hint: Any) -> bool:
 
 def decode(kind: type[T], data: Any) -> T:
     """The value of type ``kind`` in ``data``. Raises CodecError (``invalid_json_form``) and says where."""
-    value: T = _decoder(kind)(data, kind.__name__)
+    value: T = _decoder(cast(Any, kind))(data, kind.__name__)
     return value
 
 
@@ -206,7 +206,7 @@ def _decoder(hint: Any) -> Decoder:
     if origin is typing.Literal:
         return _literal(get_args(hint))
     if dataclasses.is_dataclass(hint):
-        return _dataclass(typing.cast(type, hint))
+        return _dataclass(cast(type, hint))
     return _scalar(hint)
 
 

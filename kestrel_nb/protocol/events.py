@@ -256,4 +256,3 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     UsageUpdated,
     TodoUpdated,
 )
-

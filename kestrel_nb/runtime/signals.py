@@ -57,7 +57,10 @@ class CancelSignal:
             if not waiter.done():
                 waiter.set_result(None)
 
-        dispose = self.on_cancel(lambda: loop.call_soon_threadsafe(settle))
+        def wake() -> None:
+            loop.call_soon_threadsafe(settle)
+
+        dispose = self.on_cancel(wake)
         try:
             await waiter
         finally:

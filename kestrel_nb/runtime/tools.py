@@ -128,13 +128,13 @@ class ToolRegistry:
         """The tool ``name``, or None."""
         return self._tools.get(name)
 
+    def schemas(self) -> list[ToolSchema]:
+        """Every tool's schema, sorted by name: what a model is offered."""
+        return [self._tools[name].schema for name in sorted(self._tools)]
+
     def list(self) -> list[Tool]:
         """Every tool, sorted by name."""
         return [self._tools[name] for name in sorted(self._tools)]
-
-    def schemas(self) -> list[ToolSchema]:
-        """Every tool's schema, sorted by name: what a model is offered."""
-        return [tool.schema for tool in self.list()]
 
     @property
     def size(self) -> int:
