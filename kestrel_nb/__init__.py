@@ -1,1 +1,134 @@
-"""kestrel-nb."""
+"""An agent toolkit for Jupyter: a cell that runs an agent, asks before it acts, and leaves a readable record.
+
+In a notebook: ``%load_ext kestrel_nb``, then a ``%%kestrel`` cell. In Python: ``Kestrel`` is the way in.
+Importing this package loads nothing but this file; each name below brings its module in when it is first used.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import Kestrel
+    from .config import KestrelConfig
+    from .protocol.errors import (
+        ApprovalError,
+        KestrelError,
+        ModelError,
+        ModelRequestError,
+        SandboxViolationError,
+        SessionError,
+        StoreError,
+        ToolCallError,
+        ToolError,
+    )
+    from .protocol.sessions import ApprovalDecision, CreateSessionRequest, PermissionRule, RunResult, Usage
+    from .protocol.tools import ToolSchema
+    from .runtime.file_store import FileSessionStore
+    from .runtime.manager import SessionManager
+    from .runtime.session import AgentSession
+    from .runtime.stores import MemorySessionStore
+    from .runtime.tools import ToolContext, ToolExecutionResult
+    from .tool import tool
+
+    __version__: str
+
+__all__ = [
+    "AgentSession",
+    "ApprovalDecision",
+    "ApprovalError",
+    "CreateSessionRequest",
+    "FileSessionStore",
+    "Kestrel",
+    "KestrelConfig",
+    "KestrelError",
+    "MemorySessionStore",
+    "ModelError",
+    "ModelRequestError",
+    "PermissionRule",
+    "RunResult",
+    "SandboxViolationError",
+    "SessionError",
+    "SessionManager",
+    "StoreError",
+    "ToolCallError",
+    "ToolContext",
+    "ToolError",
+    "ToolExecutionResult",
+    "ToolSchema",
+    "Usage",
+    "__version__",
+    "load_ipython_extension",
+    "tool",
+    "unload_ipython_extension",
+]
+
+_HOMES = {
+    "app": "Kestrel",
+    "config": "KestrelConfig",
+    "protocol.errors": (
+        "ApprovalError KestrelError ModelError ModelRequestError SandboxViolationError SessionError StoreError "
+        "ToolCallError ToolError"
+    ),
+    "protocol.sessions": "ApprovalDecision CreateSessionRequest PermissionRule RunResult Usage",
+    "protocol.tools": "ToolSchema",
+    "runtime.file_store": "FileSessionStore",
+    "runtime.manager": "SessionManager",
+    "runtime.session": "AgentSession",
+    "runtime.stores": "MemorySessionStore",
+    "runtime.tools": "ToolContext ToolExecutionResult",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """``%load_ext kestrel_nb``: register the magics."""
+    from .notebook import magics
+
+    magics.load_ipython_extension(ip)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """``%unload_ext kestrel_nb``: take the magics away and close the app."""
+    from .notebook import magics
+
+    magics.unload_ipython_extension(ip)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("kestrel-nb")
+
+
+if not TYPE_CHECKING:  # so that a type checker still sees a misspelled name
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            value = _version()
+        elif name in _HOME_OF:
+            value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Face(ModuleType):
+    """This package as a module. ``tool`` is the decorator here, though a submodule has the same name."""
+
+    @property
+    def tool(self) -> Any:
+        return import_module(f"{__name__}.tool").tool
+
+    @tool.setter
+    def tool(self, module: ModuleType) -> None:
+        """Python binds a submodule to its package when it is imported; this one stays out of the way."""
+
+
+sys.modules[__name__].__class__ = _Face
