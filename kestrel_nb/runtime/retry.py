@@ -1,0 +1,241 @@
+"""Failed model requests: what they were, whether to try again, and after how long."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+import math
+import random as _random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ..protocol.errors import ModelRequestError
+from .secrets import Masker
+from .signals import CancelSignal
+
+RETRYABLE_STATUS: Final = frozenset((408, 409, 425, 429))  # and every 5xx, 529 ("overloaded") among them
+MAX_TEXT: Final = 500  # characters of a server's own words in our message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOptions:
+    """``attempts`` counts all tries, the first too. Delays are in milliseconds."""
+
+    attempts: int = 4
+    base_delay_ms: float = 500.0
+    max_delay_ms: float = 30_000.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or not 0 <= self.base_delay_ms < math.inf or not 0 <= self.max_delay_ms < math.inf:
+            raise ValueError("retry: attempts must be at least 1 and the delays finite and not negative")
+
+
+def is_model_request_error(error: object) -> bool:
+    """True for a ModelRequestError, also one of another copy of this package: told by its attributes."""
+    return (
+        isinstance(error, BaseException)
+        and isinstance(getattr(error, "retryable", None), bool)
+        and hasattr(error, "status")
+        and hasattr(error, "retry_after_ms")
+    )
+
+
+def retry_delay(
+    error: object, attempt: int, options: RetryOptions, random: Callable[[], float] = _random.random
+) -> float:
+    """Milliseconds to wait after try number ``attempt`` (from 1) failed with ``error``.
+
+    A usable ``retry_after_ms`` of the error wins. Otherwise the wait doubles with each try, half of it fixed and half
+    random (equal jitter). Either way it is at most ``max_delay_ms``.
+    """
+    hint = getattr(error, "retry_after_ms", None)
+    if isinstance(hint, (int, float)) and not isinstance(hint, bool) and hint >= 0:  # NaN is not
+        return float(min(hint, options.max_delay_ms))
+    backoff = min(options.max_delay_ms, options.base_delay_ms * 2.0 ** min(max(attempt, 1) - 1, 64))
+    return backoff / 2 + random() * backoff / 2
+
+
+async def sleep(ms: float, signal: CancelSignal | None = None) -> None:
+    """Wait ``ms`` milliseconds. Raises CancelledByUser as soon as ``signal`` is cancelled."""
+    seconds = max(ms, 0.0) / 1000
+    if signal is None:
+        await asyncio.sleep(seconds)
+        return
+    signal.raise_if_cancelled()
+    try:
+        async with asyncio.timeout(seconds):
+            await signal.wait()
+    except TimeoutError:
+        return
+    signal.raise_if_cancelled()
+
+
+# ---- what a failed request was ----------------------------------------------------------------------------------
+
+
+def model_http_error(
+    status: int,
+    body_text: str = "",
+    headers: Mapping[str, str] | None = None,
+    provider: str = "the model",
+    *,
+    secrets: Iterable[str] = (),
+) -> ModelRequestError:
+    """The error for a response with ``status``: the server's own words, bounded and masked, and what to do.
+
+    ``secrets`` are keys to mask beside those of the environment. An account without balance is not retryable.
+    """
+    lowered = {name.lower(): value for name, value in (headers or {}).items()}
+    body = _parse(body_text)
+    text = _shown(" ".join(_texts(body)) or _plain(body_text), secrets)
+    hint = _HINTS.get(status, "")
+    message = f"{provider} answered {status}{': ' + text if text else ''}{'; ' + hint if hint else ''}"
+    return ModelRequestError(
+        message,
+        status=status,
+        retryable=_is_retryable(status, body, lowered),
+        retry_after_ms=_retry_after(lowered, body),
+    )
+
+
+def model_network_error(
+    error: BaseException, provider: str = "the model", *, secrets: Iterable[str] = ()
+) -> ModelRequestError:
+    """The error for a connection that failed, stalled or broke. Retryable, unless the address itself is wrong."""
+    text = _shown(f"{type(error).__name__}: {error}".rstrip(": "), secrets)
+    return ModelRequestError(
+        f"{provider} could not be reached or broke off ({text}); check the network and the base URL",
+        retryable=type(error).__name__ not in _HOPELESS,
+    )
+
+
+_HOPELESS = frozenset(("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"))
+_HINTS = {
+    401: "check the API key",
+    402: "check the account's balance",
+    403: "check what the API key may do",
+    404: "check the model's name and the base URL",
+    413: "the conversation is too long for this server; start a new session or rewind",
+}
+_NO_BALANCE = re.compile(
+    r"insufficient\w*(?:quota|balance|credit|fund)|billing|exceeded_current_quota|quota_exceeded|credit_balance",
+    re.IGNORECASE,
+)
+# What servers show of a key when they refuse it, and keys of the usual makes.
+_KEY_ECHO = re.compile(
+    r"[\w-]*[*•]{3,}[\w-]*|\b(?:sk|pk|rk|gsk|xai|hf|ghp|nvapi)[-_][\w-]*(?:\.{3}|…)[\w-]*"
+    r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|nvapi)[-_][\w-]{8,}|\bAIza[\w-]{8,}"
+)
+
+
+def _is_retryable(status: int, body: Any, headers: Mapping[str, str]) -> bool:
+    if any(_NO_BALANCE.search(word) for word in _codes(body)):
+        return False
+    said = headers.get("x-should-retry", "").strip().lower()
+    if said in ("true", "false"):
+        return said == "true"
+    return status in RETRYABLE_STATUS or 500 <= status <= 599
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _errors(body: Any) -> Iterator[Mapping[str, Any]]:
+    """The objects of ``body`` that may describe the failure, innermost first."""
+    if isinstance(body, list):
+        body = body[0] if body else None
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        many = body.get("errors")
+        if isinstance(inner, Mapping):
+            yield inner
+        elif isinstance(many, list):
+            yield from (item for item in many[:3] if isinstance(item, Mapping))
+        yield body
+
+
+def _codes(body: Any) -> Iterator[str]:
+    for error in _errors(body):
+        yield from (error[key] for key in ("code", "type", "status", "error") if isinstance(error.get(key), str))
+
+
+def _texts(body: Any) -> list[str]:
+    """The first words that say what failed; an empty list when there are none."""
+    for error in _errors(body):
+        for key in ("message", "msg", "detail", "error", "error_description", "title"):
+            value = error.get(key)
+            if isinstance(value, str) and value.strip():
+                return [value]
+            if isinstance(value, list):
+                words = [item.get("msg") for item in value[:3] if isinstance(item, Mapping)]
+                if found := [word for word in words if isinstance(word, str)]:
+                    return found
+    return []
+
+
+def _plain(text: str) -> str:
+    """The readable part of a body that is no JSON, such as a proxy's HTML page."""
+    head = text[:20_000]
+    head = re.sub(r"<(script|style|head)\b[^>]*>.{0,10000}?</\1>", " ", head, flags=re.IGNORECASE | re.DOTALL)
+    return re.sub(r"<[^<>]{0,1000}>", " ", head)
+
+
+def _shown(text: str, secrets: Iterable[str]) -> str:
+    masked = Masker.from_environment().mask(Masker(secrets).mask(text[:20_000]))
+    words = " ".join(_KEY_ECHO.sub("***", masked).split())
+    return words if len(words) <= MAX_TEXT else words[: MAX_TEXT - 1] + "…"
+
+
+# ---- how long the server asks to wait ---------------------------------------------------------------------------
+
+
+def _retry_after(headers: Mapping[str, str], body: Any) -> float | None:
+    """Milliseconds, or None when nothing usable was said. A date that has passed means 0."""
+    exact = _number(headers.get("retry-after-ms", ""))
+    if exact is not None:
+        return exact
+    value = headers.get("retry-after", "").strip()
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds * 1000
+    moment = _moment(value)
+    if moment is not None:
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds() * 1000)
+    return _delay_in_body(body)
+
+
+def _number(text: str) -> float | None:
+    # Digits only: float() would also take "nan", "inf", "1_0" and other scripts' digits.
+    if not re.fullmatch(r"[0-9]{1,300}(?:\.[0-9]{1,30})?", text.strip()):
+        return None
+    return float(text)
+
+
+def _moment(text: str) -> datetime | None:
+    """The time of an HTTP date in any of its three forms; HTTP dates are in GMT."""
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _delay_in_body(body: Any) -> float | None:
+    """Google's APIs put the wait into the error's details: ``{"retryDelay": "34.5s"}``."""
+    for error in _errors(body):
+        details = error.get("details")
+        for item in details if isinstance(details, list) else ():
+            delay = item.get("retryDelay") if isinstance(item, Mapping) else None
+            if isinstance(delay, str) and delay.endswith("s"):
+                seconds = _number(delay[:-1])
+                if seconds is not None:
+                    return seconds * 1000
+    return None

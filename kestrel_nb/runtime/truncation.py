@@ -1,0 +1,55 @@
+"""Text on its way into the transcript: cut to a limit, and free of what no encoder takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_TOOL_OUTPUT: Final = 60_000  # characters of a tool's result that a model reads
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def truncate(text: str, limit: int = MAX_TOOL_OUTPUT) -> str:
+    """``text`` unless it is longer than ``limit`` characters; then its head and a line that states the true total.
+
+    Characters are Unicode code points, so none is ever split. A joiner or mark that would be parted from its base is
+    left out with it, which makes the head a few characters shorter at most.
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: _safe_end(text, limit)]
+    return f"{head}\n[truncated: the first {len(head):,} of {len(text):,} characters are shown]"
+
+
+def _safe_end(text: str, limit: int) -> int:
+    """The last place at or shortly before ``limit`` where no visible character is cut in two."""
+    for end in range(limit, max(0, limit - 16), -1):
+        if not _joins(text[end]) and text[end - 1] != _ZWJ:
+            return end
+    return limit
+
+
+_ZWJ = "\u200d"
+
+
+def _joins(character: str) -> bool:
+    """True for what belongs to the character before it: marks, variation selectors, joiners, skin tones."""
+    code = ord(character)
+    if code < 0x300:
+        return False
+    if character == _ZWJ or 0xFE00 <= code <= 0xFE0F or 0x1F3FB <= code <= 0x1F3FF or 0xDC00 <= code <= 0xDFFF:
+        return True
+    import unicodedata
+
+    return unicodedata.combining(character) != 0
+
+
+def clean_text(text: str) -> str:
+    """``text`` with each surrogate pair joined and every lone surrogate replaced by U+FFFD.
+
+    A lone surrogate can't be written as UTF-8, and strict servers refuse the request that carries one.
+    """
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
