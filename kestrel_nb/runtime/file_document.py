@@ -1,0 +1,84 @@
+"""``session.json`` as bytes: joined from texts that are kept, so that a save encodes only what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..protocol.codec import dumps, encode, from_document, loads, to_document
+from ..protocol.errors import CodecError
+from ..protocol.sessions import SessionDetail
+from .file_disk import Unreadable
+
+KEPT_SESSIONS = 64  # how many sessions' texts are kept; the least used go first
+
+_Texts = dict[int, tuple[object, str]]
+
+
+class DocumentWriter:
+    """Encodes sessions, and keeps the text of each message and approval for the next time.
+
+    Messages are told apart by identity, not by id: a message is a frozen value, while an id may come twice.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, _Texts] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def encode(self, session: SessionDetail) -> bytes:
+        """The document of ``session``. Raises CodecError when a value in it has no JSON form."""
+        with self._guard:
+            old = self._kept.get(session.id, {})
+        head = dumps(to_document("session", replace(session, messages=(), approvals=())))
+        kept: _Texts = {}
+        messages = _joined(session.messages, old, kept)
+        approvals = _joined(session.approvals, old, kept)
+        with self._guard:
+            self._kept[session.id] = kept
+            self._kept.move_to_end(session.id)
+            while len(self._kept) > KEPT_SESSIONS:
+                self._kept.popitem(last=False)
+        return f'{head[:-1]},"messages":[{messages}],"approvals":[{approvals}]}}'.encode("ascii")
+
+    def forget(self, id: str) -> None:
+        """Drop the texts of the session ``id``."""
+        with self._guard:
+            self._kept.pop(id, None)
+
+
+def _joined(values: Iterable[object], old: _Texts, kept: _Texts) -> str:
+    texts = []
+    for value in values:
+        entry = old.get(id(value)) or kept.get(id(value))
+        if entry is None or entry[0] is not value:
+            entry = (value, dumps(encode(value)))
+        kept[id(value)] = entry
+        texts.append(entry[1])
+    return ",".join(texts)
+
+
+def decode_document(id: str, data: bytes) -> SessionDetail:
+    """The session in ``data``; its folder's name is its id. Raises Unreadable."""
+    if not data.strip():
+        raise Unreadable("the file is empty")
+    try:
+        document: Any = loads(data)
+        if isinstance(document, dict):
+            document = {**document, "id": id}
+        detail = from_document(SessionDetail, document)
+    except CodecError as error:
+        raise Unreadable(str(error)) from None
+    return _with_message_ids(detail)
+
+
+def _with_message_ids(detail: SessionDetail) -> SessionDetail:
+    """Files in the flat form may leave the ids of messages out; rewinding needs them."""
+    if all(message.id for message in detail.messages):
+        return detail
+    messages = (
+        message if message.id else replace(message, id=f"msg_{index}") for index, message in enumerate(detail.messages)
+    )
+    return replace(detail, messages=tuple(messages))
