@@ -5,7 +5,7 @@
 VENV ?= .venv
 BIN = $(VENV)/bin
 NOTEBOOK ?= notebooks/00_quickstart.ipynb
-PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PIP = $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
 # The first Python that is new enough and can make an environment.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \

@@ -18,13 +18,14 @@ def can_show_a_page() -> bool:
 
 
 def command(notebook: str) -> list[str]:
-    """The command line of JupyterLab. Headless it listens on 127.0.0.1 alone and prints its URL with the token."""
-    line = [str(BIN / "jupyter-lab"), notebook]
+    """The command line of JupyterLab. Headless it listens on 127.0.0.1 alone and prints the notebook's URL."""
+    line = [str(BIN / "jupyter-lab"), f"--ServerApp.root_dir={Path.cwd()}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         line.append("--allow-root")
-    if not can_show_a_page():
-        line += ["--no-browser", "--ServerApp.ip=127.0.0.1"]
-    return line
+    if can_show_a_page():
+        return [*line, notebook]
+    url = f"/lab/tree/{Path(notebook).resolve().relative_to(Path.cwd()).as_posix()}"
+    return [*line, "--no-browser", "--ServerApp.ip=127.0.0.1", f"--LabApp.default_url={url}"]
 
 
 if __name__ == "__main__":
