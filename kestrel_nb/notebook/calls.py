@@ -1,0 +1,277 @@
+"""The tool rows of a view state: one row a call, from the first letter of its arguments to its result."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..protocol import events as ev
+from ..protocol.codec import loads
+from ..protocol.errors import CodecError
+from ..protocol.messages import ImagePart, ToolResultPart
+from ..protocol.sessions import ApprovalRequest
+from .cards import beside_diff, card_of, diff_lines
+from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, exit_code, result_line
+from .tables import table_of
+from .visible import one_line, visible
+
+Block = dict[str, Any]
+
+DETAIL = 40_000  # characters of a result; the model's own limit is higher
+PROGRESS = 5  # status lines kept
+IMAGES = 4  # per row
+IMAGE_BYTES = 1_000_000  # per row, together
+_OPEN = ("streaming", "waiting", "running")
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_SKIPPED = {"declined": "declined", "denied": "declined", "cancelled": "cancelled"}
+
+
+def apply_call(
+    blocks: list[Block], event: ev.SessionEvent, schemas: Callable[[str], Mapping[str, Any] | None] | None
+) -> list[Block]:
+    """``blocks`` after an event of a call; the same list when the event is of another kind."""
+    if isinstance(event, ev.ToolDelta):
+        return _row(blocks, event.call_id, event.tool, lambda row: _arriving(row, event.text))
+    if isinstance(event, ev.ToolStarted):
+        return _row(blocks, event.call_id, event.tool, lambda row: _started(row, event))
+    if isinstance(event, ev.ToolProgress):
+        return _late(blocks, event.call_id, event.tool, lambda row: _progress(row, event.message))
+    if isinstance(event, ev.ApprovalRequested):
+        request = event.request
+        schema = schemas(request.tool) if schemas is not None else None
+        return _row(blocks, request.call_id, request.tool, lambda row: _asked(row, request, schema))
+    if isinstance(event, ev.ApprovalResolved):
+        call_id = event.request.call_id
+        return _late(blocks, call_id, event.request.tool, lambda row: _resolved(row, event), reopen=True)
+    if isinstance(event, (ev.ToolExecuted, ev.ToolFailed, ev.ToolSkipped)):
+        return _late(blocks, event.call_id, event.tool, lambda row: _ended(row, event))
+    if isinstance(event, ev.MessageCompleted):
+        return _from_message(blocks, event)
+    return blocks
+
+
+Change = Callable[[Block], Block]
+
+
+def _find(blocks: list[Block], call_id: str) -> int | None:
+    for index in range(len(blocks) - 1, -1, -1):
+        if blocks[index]["kind"] == "tool" and blocks[index]["call"] == call_id:
+            return index
+    return None
+
+
+def _row(blocks: list[Block], call_id: str, tool: str, change: Change) -> list[Block]:
+    """Change the open row of a call, or begin one: some models use an id again in a later step."""
+    index = _find(blocks, call_id)
+    if index is not None and blocks[index]["state"] in _OPEN:
+        return [*blocks[:index], change(blocks[index]), *blocks[index + 1 :]]
+    closed = [{**block, "done": True} if block.get("done") is False else block for block in blocks]
+    return [*closed, change(_new_row(f"tool-{len(blocks)}", call_id, tool))]
+
+
+def _late(blocks: list[Block], call_id: str, tool: str, change: Change, *, reopen: bool = False) -> list[Block]:
+    """As ``_row``, but a row that has ended takes no more news, save the answer to its question."""
+    index = _find(blocks, call_id)
+    if index is None:
+        return _row(blocks, call_id, tool, change)
+    if blocks[index]["state"] not in _OPEN and not reopen:
+        return blocks
+    return [*blocks[:index], change(blocks[index]), *blocks[index + 1 :]]
+
+
+def _new_row(key: str, call_id: str, tool: str) -> Block:
+    return {
+        "kind": "tool",
+        "key": key,
+        "call": call_id,
+        "tool": one_line(tool, 64),
+        "state": "streaming",
+        "arriving": "",
+        "arrived": 0,
+        "line": "",
+        "arguments": "",
+        "progress": [],
+        "result": "",
+        "detail": "",
+        "detail_kind": "text",
+        "cut": 0,
+        "table": None,
+        "images": [],
+        "seconds": None,
+        "diff": None,
+        "card": None,
+        "decision": None,
+        "cause": "",
+    }
+
+
+def _arriving(row: Block, text: str) -> Block:
+    if row["state"] != "streaming":
+        return row
+    size = row["arrived"] + len(text)
+    head = (row["arriving"] + text)[:400]
+    result = f"{size / 1000:.1f} kB so far" if size >= 1000 else ""
+    return {**row, "arriving": head, "arrived": size, "line": one_line(head, ARGUMENTS), "result": result}
+
+
+def _with_arguments(row: Block, arguments: Mapping[str, Any] | None) -> Block:
+    if arguments is None or (row["diff"] is not None and row["arguments"] == arguments_text(arguments)[:DETAIL]):
+        return row
+    text = arguments_text(arguments)
+    return {**row, "arriving": "", "line": arguments_line(arguments), "arguments": text[:DETAIL], "result": ""}
+
+
+def _started(row: Block, event: ev.ToolStarted) -> Block:
+    return {**_with_arguments(row, event.arguments), "state": "running", "card": None, "started_at": event.at}
+
+
+def _progress(row: Block, message: str) -> Block:
+    lines = [*row["progress"], *visible(message).rstrip("\n").split("\n")][-PROGRESS:]
+    lines = [one_line(line, 400) for line in lines]
+    return {**row, "progress": lines, "result": one_line(lines[-1], 60)}
+
+
+def _asked(row: Block, request: ApprovalRequest, schema: Mapping[str, Any] | None) -> Block:
+    card = card_of(request, schema)
+    diff = {"text": card["text"], "numbers": card["numbers"]} if card["kind"] == "diff" else None
+    row = _with_arguments(row, request.arguments)
+    line = arguments_line(beside_diff(request), alone=False) if diff else row["line"]
+    return {**row, "line": line, "state": "waiting", "card": card, "diff": diff}
+
+
+def _resolved(row: Block, event: ev.ApprovalResolved) -> Block:
+    decision, asked = event.decision, event.request.arguments
+    changed = [] if decision.arguments is None else _changed(asked, decision.arguments)
+    answer = {
+        "approved": decision.approved is True,
+        "by": event.answered_by,
+        "reason": visible(decision.reason or "")[:2000],
+        "changed": changed if decision.approved else [],
+        "remember": decision.remember if decision.approved else None,
+        "limit_s": _limit(event.request),
+    }
+    row = {**row, "card": None, "decision": answer}
+    if row["state"] in _OPEN:
+        row["state"] = "running" if decision.approved else "not-run" if event.answered_by == "cancel" else "declined"
+    if changed and decision.approved:
+        row = {**_with_arguments(row, decision.arguments), "diff": None}
+    return row
+
+
+def _limit(request: ApprovalRequest) -> float | None:
+    return None if request.expires_at is None else round(request.expires_at - request.created_at)
+
+
+def _changed(asked: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    names = (*given, *(name for name in asked if name not in given))
+    return [one_line(str(name), 64) for name in names if as_json(asked.get(name)) != as_json(given.get(name))]
+
+
+def _ended(row: Block, event: ev.ToolExecuted | ev.ToolFailed | ev.ToolSkipped) -> Block:
+    row = {**row, "card": None}
+    if isinstance(event, ev.ToolExecuted):
+        return _executed(row, event)
+    row = _with_arguments(row, event.arguments) if not row["arguments"] else row
+    if isinstance(event, ev.ToolFailed):
+        return {**row, "state": "failed", "result": "", "detail": visible(event.error)[:DETAIL], "detail_kind": "error"}
+    state = _SKIPPED.get(event.cause, "not-run")
+    if state == "cancelled" and row["state"] != "running":
+        state = "not-run"
+    reason = visible(event.reason)
+    return {
+        **row,
+        "state": state,
+        "result": "",
+        "detail": reason[:DETAIL],
+        "detail_kind": "reason",
+        "cause": event.cause,
+    }
+
+
+def _executed(row: Block, event: ev.ToolExecuted) -> Block:
+    diff = _diff(event.data)
+    plain = event.is_error or diff is not None or exit_code(event.data) is not None
+    table = None if plain else table_of(event.data)
+    content = visible(event.content)
+    result = result_line(event.tool, event.content, event.data, table, len(row["images"]))
+    return {
+        **row,
+        "state": "failed" if event.is_error else "done",
+        "result": "" if event.is_error else result,
+        "diff": diff or row["diff"],
+        "detail": content[:DETAIL],
+        "detail_kind": "error" if event.is_error else "text",
+        "cut": max(0, len(content) - DETAIL),
+        "table": table,
+        "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
+    }
+
+
+def _diff(data: Any) -> dict[str, Any] | None:
+    """The difference that a writing tool reports in its data."""
+    text = data.get("diff") if isinstance(data, Mapping) else None
+    return diff_lines(text) if isinstance(text, str) and text else None
+
+
+def _from_message(blocks: list[Block], event: ev.MessageCompleted) -> list[Block]:
+    """The calls that an assistant message asks for, and the images that a result carries."""
+    for part in event.message.tool_calls:
+        index = _find(blocks, part.id)
+        if index is None or blocks[index]["state"] == "streaming":
+            arguments = part.arguments if part.arguments is not None else _parsed(part.raw_arguments)
+            blocks = _row(blocks, part.id, part.name, lambda row, given=arguments: _with_arguments(row, given))  # type: ignore[misc]
+    for result in event.message.tool_results:
+        index = _find(blocks, result.call_id)
+        if index is not None and result.images:
+            row = blocks[index]
+            images = _images(result)
+            count = len(images)
+            word = (
+                {"result": "1 figure" if count == 1 else f"{count} figures"} if row["state"] == "done" and count else {}
+            )
+            blocks = [*blocks[:index], {**row, "images": images, **word}, *blocks[index + 1 :]]
+    return blocks
+
+
+def _parsed(raw: str) -> Mapping[str, Any] | None:
+    try:
+        value = loads(raw)
+    except CodecError:
+        return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _images(result: ToolResultPart) -> list[dict[str, Any]]:
+    """The images of a result: drawn when small enough, else named with their size. Nothing is fetched."""
+    images: list[dict[str, Any]] = []
+    total = 0
+    for image in result.images:
+        size = len(image.data or "") * 3 // 4
+        fits = len(images) < IMAGES and total + size <= IMAGE_BYTES and image.media_type in _IMAGE_TYPES
+        width, height = _pixels(image)
+        entry = {"type": one_line(image.media_type, 40), "bytes": size, "width": width, "height": height}
+        if fits and image.data and _is_base64(image.data):
+            entry["data"] = image.data
+            total += size
+        images.append(entry)
+    return images
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _pixels(image: ImagePart) -> tuple[int, int]:
+    """Width and height of a PNG, from its header; 0, 0 when unknown."""
+    try:
+        head = base64.b64decode((image.data or "")[:44])
+    except ValueError:
+        return 0, 0
+    if head[:8] != b"\x89PNG\r\n\x1a\n" or len(head) < 24:
+        return 0, 0
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

@@ -1,0 +1,289 @@
+"""What an approval card shows: a pure function of the request and the tool's schema.
+
+A card is JSON data. ``lines`` are the preview, every hidden character spelled out; ``pairs`` are the arguments that
+the preview does not show; ``fields`` is the form behind "Edit…".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..protocol.codec import jsonable
+from ..protocol.sessions import ApprovalRequest
+from ..protocol.tools import CommandPreview, DiffPreview, Preview, RequestPreview, TextPreview
+from .summaries import arguments_text, as_json
+from .visible import dense, one_line, visible
+
+Card = dict[str, Any]
+PREVIEW = 200_000  # characters; a longer one is cut and cannot be approved with the button
+_AREA = 60  # characters; a longer string gets a text area
+_SECRET = re.compile(r"authorization|cookie|secret|token|password|api[-_]?key", re.IGNORECASE)
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def card_of(request: ApprovalRequest, schema: Mapping[str, Any] | None = None) -> Card:
+    """The card for ``request``; ``schema`` is the tool's parameters, if known."""
+    text, label = _preview(request)
+    limit = request.expires_at
+    card: Card = {
+        "id": visible(request.id),
+        "tool": one_line(request.tool, 64),
+        "about": _about(request.preview),
+        "why": dense(request.reason)[:2000],
+        "kind": request.preview.kind if request.preview is not None else "arguments",
+        "label": label,
+        "text": text[:PREVIEW],
+        "cut": max(0, len(text) - PREVIEW),
+        "pairs": _pairs(request),
+        "expires_at": limit if limit is not None and math.isfinite(limit) else None,
+        "fields": fields_of(request.arguments, schema or {}),
+    }
+    if isinstance(request.preview, DiffPreview):
+        card["numbers"] = _numbers(text.split("\n"))
+        card["why"] += f" {_count(request.preview.added)} added, {request.preview.removed:,} removed."
+    return card
+
+
+def _count(lines: int) -> str:
+    return f"{lines:,} {'line' if lines == 1 else 'lines'}"
+
+
+def _about(preview: Preview | None) -> dict[str, str]:
+    """How the question goes on after the tool's name."""
+    if isinstance(preview, DiffPreview):
+        return {"on": one_line(preview.path, 120)}
+    if isinstance(preview, RequestPreview):
+        method = preview.method.upper()
+        return {"read" if method in ("GET", "HEAD") and not preview.body else "send": _host(preview.url)}
+    return {}
+
+
+def _host(url: str) -> str:
+    try:
+        host = urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return one_line(host or url, 120)
+
+
+def _preview(request: ApprovalRequest) -> tuple[str, str]:
+    preview = request.preview
+    if isinstance(preview, CommandPreview):
+        return dense(preview.command), "Command"
+    if isinstance(preview, DiffPreview):
+        return visible(preview.diff).rstrip(
+            "\n"
+        ), f"Difference, {_count(preview.added)} added, {preview.removed} removed"
+    if isinstance(preview, RequestPreview):
+        return dense(_request_text(preview)), "Request"
+    if isinstance(preview, TextPreview):
+        return dense(preview.text), one_line(preview.title, 80) or "Preview"
+    return dense(arguments_text(request.arguments)), "Arguments"
+
+
+def _request_text(preview: RequestPreview) -> str:
+    lines = [f"{preview.method.upper()} {preview.url}"]
+    for name, value in preview.headers.items():
+        lines.append(f"{name}: {'••••••••' if _SECRET.search(str(name)) else value}")
+    return "\n".join([*lines, *(["", preview.body] if preview.body else [])])
+
+
+def _numbers(lines: list[str]) -> list[str]:
+    """Line numbers of a unified diff, of the new file; of the old one where a line goes."""
+    old = new = 0
+    numbers = []
+    for line in lines:
+        start = _HUNK.match(line)
+        if start:
+            old, new = int(start.group(1)), int(start.group(2))
+            numbers.append("")
+        elif line.startswith(("---", "+++", "\\")) or not (old or new):
+            numbers.append("")
+        elif line.startswith("-"):
+            numbers.append(str(old))
+            old += 1
+        else:
+            numbers.append(str(new))
+            new += 1
+            old += not line.startswith("+")
+    return numbers
+
+
+def diff_lines(diff: str) -> dict[str, Any]:
+    """A unified diff as its visible text and the numbers of its lines."""
+    text = visible(diff).rstrip("\n")[:PREVIEW]
+    return {"text": text, "numbers": _numbers(text.split("\n"))}
+
+
+def beside_diff(request: ApprovalRequest) -> dict[str, Any]:
+    """The arguments that name the file or stand beside the difference, not those that it shows."""
+    preview = request.preview
+    if preview is None:
+        return dict(request.arguments)
+    unseen = dict(_unseen(request, preview))
+    return {
+        name: value
+        for name, value in request.arguments.items()
+        if name in unseen or (isinstance(preview, DiffPreview) and value == preview.path)
+    }
+
+
+def _pairs(request: ApprovalRequest) -> list[list[str]]:
+    preview = request.preview
+    if preview is None:
+        return []
+    pairs = []
+    if isinstance(preview, CommandPreview):
+        pairs.append(["Folder", visible(preview.cwd)])
+        if preview.timeout_s is not None and math.isfinite(preview.timeout_s):
+            pairs.append(["Time limit", f"{preview.timeout_s:g} s"])
+        if preview.environment:
+            pairs.append(["Environment", visible(", ".join(preview.environment))])
+    return pairs + [[one_line(str(k), 64), dense(_value(v))[:PREVIEW]] for k, v in _unseen(request, preview)]
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _unseen(request: ApprovalRequest, preview: Preview) -> list[tuple[str, Any]]:
+    """The arguments that cannot be read off the preview: nothing that runs stays unshown."""
+    seen = _seen(preview)
+    found = []
+    for name, value in request.arguments.items():
+        if isinstance(value, str) and isinstance(preview, DiffPreview):
+            hidden = value != preview.path and any(line not in seen for line in value.split("\n"))
+        elif isinstance(value, str):
+            hidden = value not in seen
+        else:
+            hidden = not _is_shown_number(value, preview) and value is not None
+        if hidden and not (isinstance(preview, RequestPreview) and _is_header_map(value, preview)):
+            found.append((name, value))
+    return found
+
+
+def _seen(preview: Preview) -> str:
+    if isinstance(preview, CommandPreview):
+        return f"{preview.command}\n{preview.cwd}"
+    if isinstance(preview, DiffPreview):
+        return "\n".join([preview.path, *(line[1:] for line in preview.diff.split("\n"))])
+    if isinstance(preview, RequestPreview):
+        return f"{preview.method}\n{preview.url}\n{preview.body or ''}"
+    return preview.text
+
+
+def _is_shown_number(value: Any, preview: Preview) -> bool:
+    return isinstance(preview, CommandPreview) and not isinstance(value, bool) and value == preview.timeout_s
+
+
+def _is_header_map(value: Any, preview: RequestPreview) -> bool:
+    """Whether ``value`` is the headers that the preview shows, secrets as dots."""
+    headers = preview.headers
+    return isinstance(value, Mapping) and all(
+        key in headers and (headers[key] == item or _SECRET.search(str(key))) for key, item in value.items()
+    )
+
+
+# ---- the form -----------------------------------------------------------------------------------------------------
+
+
+def fields_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One field per argument given or known to the schema, in the schema's order."""
+    known = schema.get("properties")
+    properties: Mapping[str, Any] = known if isinstance(known, Mapping) else {}
+    required = schema.get("required") if isinstance(schema.get("required"), (list, tuple)) else ()
+    names = [*properties, *(name for name in arguments if name not in properties)]
+    return [
+        _field(str(name), properties.get(name), name in arguments, arguments.get(name), name in (required or ()))
+        for name in names
+    ]
+
+
+def _field(name: str, declared: Any, given: bool, value: Any, required: bool) -> dict[str, Any]:
+    schema: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
+    kind = _kind(schema, given, value)
+    text = value if given and isinstance(value, str) and kind != "json" else as_json(value) if given else ""
+    field = {"name": name, "kind": kind, "value": text, "given": given, "required": required}
+    hint = schema.get("description")
+    if isinstance(hint, str) and hint:
+        field["hint"] = one_line(hint, 300)
+    if kind == "select":
+        field["options"] = jsonable([*([] if required else [""]), *schema["enum"]])
+    return field
+
+
+def _kind(schema: Mapping[str, Any], given: bool, value: Any) -> str:
+    """How a field is drawn. A value of another type than declared is edited as JSON, so that it stays what it is."""
+    options = schema.get("enum")
+    if isinstance(options, (list, tuple)) and options and all(isinstance(option, str) for option in options):
+        return "select" if not given or value in options else "json"
+    declared = schema.get("type")
+    if given:
+        if isinstance(value, bool):
+            return "check" if declared in ("boolean", None) else "json"
+        if isinstance(value, str):
+            return (
+                ("area" if "\n" in value or len(value) > _AREA else "text") if declared in ("string", None) else "json"
+            )
+        if isinstance(value, int):
+            return "integer" if declared in ("integer", "number", None) else "json"
+        return "number" if isinstance(value, float) and declared in ("number", None) else "json"
+    kinds = {"boolean": "check", "string": "text", "integer": "integer", "number": "number"}
+    return kinds.get(declared, "json") if isinstance(declared, str) else "json"
+
+
+def edited(arguments: Mapping[str, Any], fields: list[dict[str, Any]], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``arguments`` with the ``changes`` of the form: name -> text, or a bool of a checkbox. Values that were not
+    changed are the request's own. Raises ValueError with ``name: must be …``."""
+    kinds = {field["name"]: field for field in fields}
+    result = dict(arguments)
+    for name, value in changes.items():
+        if name not in kinds:
+            raise ValueError(f"{name}: is not a field of this call")
+        parsed = _parse(kinds[name], value)
+        if parsed is _LEFT_OUT:
+            result.pop(name, None)
+        else:
+            result[name] = parsed
+    return result
+
+
+_LEFT_OUT = object()
+
+
+def _parse(field: Mapping[str, Any], value: Any) -> Any:
+    name, kind = field["name"], field["kind"]
+    if kind == "check":
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}: must be true or false")
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: must be text")
+    if kind in ("text", "area"):
+        return _LEFT_OUT if value == "" and not field["required"] else value
+    if value.strip() == "" and not field["required"]:
+        return _LEFT_OUT
+    if kind == "select":
+        return value
+    return _parse_json(name, kind, value)
+
+
+def _parse_json(name: str, kind: str, text: str) -> Any:
+    from ..protocol.codec import loads
+    from ..protocol.errors import CodecError
+
+    try:
+        value = loads(text.strip())
+    except CodecError:
+        raise ValueError(f"{name}: must be {_EXPECTED[kind]}") from None
+    wanted: Any = {"integer": int, "number": (int, float)}.get(kind, object)
+    if not isinstance(value, wanted) or (kind != "json" and isinstance(value, bool)):
+        raise ValueError(f"{name}: must be {_EXPECTED[kind]}")
+    return value
+
+
+_EXPECTED = {"integer": "a whole number", "number": "a number", "json": "valid JSON"}

@@ -1,0 +1,224 @@
+"""The HTML of a record. Every value goes through ``escape_text``; there is no script, button, id or event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import shown
+from .rendering import escape_attribute, escape_text, markdown_html
+from .sheet import record_sheet
+from .view_state import Block, ViewState
+from .words import (
+    STATE_WORDS,
+    TODO_STATES,
+    Sentence,
+    decision_of,
+    error_of,
+    facts,
+    sent_title,
+    status_mark,
+    status_word,
+    todo_title,
+)
+
+if TYPE_CHECKING:
+    from .record import Caps
+    from .tables import Table
+
+# MathJax of each generation leaves elements of these classes alone.
+_ROOT = "kestrel-view kestrel-run kestrel-record mathjax_ignore tex2jax_ignore"
+
+
+def html_form(state: ViewState, caps: Caps) -> tuple[str, int]:
+    """The HTML, and how many bytes of it are image data."""
+    writer = _Writer(state, caps)
+    body = writer.body()
+    return f"<style>{record_sheet(body)}</style>\n{body}", writer.image_bytes
+
+
+class _Writer:
+    def __init__(self, state: ViewState, caps: Caps) -> None:
+        self._state, self._caps = state, caps
+        self._scrub = shown.Scrub(state)
+        self.image_bytes = 0
+
+    def body(self) -> str:
+        state = self._state
+        blocks, dropped = shown.blocks_of(state, self._caps)
+        parts = [self._header(), *(self._block(block) for block in blocks)]
+        if dropped:
+            parts.append(f'<p class="kestrel-message">{dropped:,} more rows are left out to keep the record small.</p>')
+        parts += [self.sentence(sentence) for sentence in error_of(state)]
+        mark = status_mark(state)
+        return f'<div class="{_ROOT}" data-state="{mark}">\n' + "\n".join(filter(None, parts)) + "\n</div>"
+
+    def text(self, value: str) -> str:
+        return escape_text(self._scrub(value))
+
+    def sentence(self, sentence: Sentence, tag: str = "p", name: str = "kestrel-message") -> str:
+        inner = "".join(
+            f"<{kind}>{self.text(text)}</{kind}>" if kind in ("b", "code") else self.text(text)
+            for kind, text in sentence
+        )
+        return f'<{tag} class="{name}">{inner}</{tag}>'
+
+    def _header(self) -> str:
+        state = self._state
+        mark, word = status_mark(state), status_word(state)
+        rest = "".join(f" · {self.text(fact)}" for fact in facts(state))
+        return (
+            f'<div class="kestrel-header">{_mark(mark)}<strong class="kestrel-state">{word}</strong>'
+            f'<span class="kestrel-facts">{rest}</span></div>'
+        )
+
+    def _block(self, block: Block) -> str:
+        kind = block["kind"]
+        if kind == "text":
+            return self._text(block)
+        if kind == "tool":
+            return self._tool(block)
+        if kind == "todo":
+            return self._todo(block["items"])
+        if kind == "sent":
+            return self._sent(block["rows"])
+        level = escape_attribute(block["level"])
+        return f'<div class="kestrel-notice" data-level="{level}"><p>{self.text(block["text"])}</p></div>'
+
+    def _text(self, block: Block) -> str:
+        text, left = shown.text_of(block, self._caps)
+        more = f'<p class="kestrel-label">{left:,} more characters are left out here.</p>' if left else ""
+        inner = markdown_html(self._scrub(text)).strip()
+        return f'<div class="kestrel-text">{inner}{more}</div>' if inner or more else ""
+
+    # ---- a call ----
+
+    def _tool(self, row: Block) -> str:
+        table = row["table"]
+        rows = shown.table_rows(table, self._caps) if table is not None else []
+        detail = self._detail(row, rows)
+        summary = self._summary(row)
+        mark = row["state"]
+        if detail:
+            is_open = " open" if shown.opens(row, len(rows)) else ""
+            row_html = (
+                f'<details class="kestrel-tool" data-state="{mark}"{is_open}><summary class="kestrel-row">{summary}'
+                f'</summary>\n<div class="kestrel-detail">{detail}</div></details>'
+            )
+        else:
+            row_html = f'<div class="kestrel-tool" data-state="{mark}"><div class="kestrel-row">{summary}</div></div>'
+        decision = decision_of(self._state, row)
+        return row_html if decision is None else f"{row_html}\n{self.sentence(decision)}"
+
+    def _summary(self, row: Block) -> str:
+        result, time = shown.row_words(self._state, row)
+        parts = [_mark(row["state"]), f'<strong class="kestrel-name">{self.text(row["tool"])}</strong>']
+        if row["line"]:
+            parts.append(
+                f'<span class="kestrel-sep"> </span><code class="kestrel-args">{self.text(row["line"])}</code>'
+            )
+        for name, value in (("result", self.text(result)), ("word", STATE_WORDS[row["state"]]), ("time", time)):
+            if value:
+                parts.append(f'<span class="kestrel-sep"> · </span><span class="kestrel-{name}">{value}</span>')
+        return "".join(parts)
+
+    def _detail(self, row: Block, rows: list[list[str | None]]) -> str:
+        parts = []
+        arguments = shown.arguments_of(row, self._caps)
+        if arguments:
+            parts.append(f'<pre class="kestrel-pre kestrel-wrap">{self.text(arguments)}</pre>')
+        if row["diff"] and self._caps.diff:
+            parts.append(self._diff(row["diff"]))
+        parts += [self._figure(image, i, row) for i, image in enumerate(row["images"], 1)]
+        if row["table"] is not None and row["table"]["rows"]:
+            parts.append(self._table(row["table"], rows))
+        text, rest = shown.detail_of(row, self._caps)
+        if text and not (row["diff"] and row["state"] == "done"):
+            wrap = " kestrel-wrap" if row["detail_kind"] == "error" else ""
+            parts.append(f'<pre class="kestrel-pre{wrap}">{self.text(text)}</pre>')
+        parts += [_label(rest)] if rest else []
+        note = shown.note_of(row)
+        return "".join([*parts, *([_label(note)] if note else [])])
+
+    def _diff(self, diff: dict[str, Any]) -> str:
+        lines, numbers = diff["text"].split("\n"), diff["numbers"]
+        shown_lines = [
+            f'<span{_diff_class(line)} data-n="{escape_attribute(number)}">{self.text(line)}\n</span>'
+            for line, number in zip(lines[: self._caps.diff], numbers, strict=False)
+        ]
+        more = len(lines) - self._caps.diff
+        rest = _label(f"{more:,} more lines") if more > 0 else ""
+        return f'<pre class="kestrel-pre kestrel-diff"><code>{"".join(shown_lines)}</code></pre>{rest}'
+
+    def _figure(self, image: dict[str, Any], number: int, row: Block) -> str:
+        words = shown.image_words(image, number, len(row["images"]))
+        drawing = ""
+        if image.get("data"):
+            self.image_bytes += len(image["data"])
+            width = min(640, image["width"]) if image["width"] else 0
+            size = f' width="{width}" height="{round(image["height"] * width / image["width"])}"' if width else ""
+            alt = escape_attribute(f"Figure {number} of {row['tool']}")
+            drawing = f'<img{size} alt="{alt}" src="data:{escape_attribute(image["type"])};base64,{image["data"]}">'
+        return f'<figure class="kestrel-figure">{drawing}<figcaption>{words}</figcaption></figure>'
+
+    def _table(self, table: Table, rows: list[list[str | None]]) -> str:
+        foot = _label(shown.table_foot(table, len(rows)))
+        if not rows:
+            return foot
+        left = [' class="kestrel-t"' if flag else "" for flag in table["text_columns"]]
+        names = "".join(f"<th{cls}>{self.text(name)}</th>" for name, cls in zip(table["columns"], left, strict=True))
+        body = "".join(
+            f"<tr><th>{i}</th>{''.join(self._cell(value, cls) for value, cls in zip(row, left, strict=False))}</tr>"
+            for i, row in enumerate(rows)
+        )
+        return (
+            '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead><tr><td></td>'
+            f"{names}</tr></thead><tbody>{body}</tbody></table></div>{foot}"
+        )
+
+    def _cell(self, value: str | None, cls: str) -> str:
+        if value is None:
+            return f'<td{cls}><span class="kestrel-null">&lt;NA&gt;</span></td>'
+        inner = self.text(value)
+        return f"<td{cls}><code>{inner}</code></td>" if value[:1] == " " else f"<td{cls}>{inner}</td>"
+
+    # ---- small parts ----
+
+    def _todo(self, items: list[dict[str, Any]]) -> str:
+        lines = []
+        for item in items:
+            mark, word = TODO_STATES[item["state"]]
+            lines.append(
+                f'<li data-state="{mark}">{_mark(mark)}<span>{self.text(item["text"])}</span>'
+                f'<span class="kestrel-sep">, </span><span class="kestrel-word">{word}</span></li>'
+            )
+        return f'<div class="kestrel-todo"><p>{todo_title(items)}</p><ul>{"".join(lines)}</ul></div>'
+
+    def _sent(self, rows: list[dict[str, Any]]) -> str:
+        names = ("variable", "type", "disclosed", "values", "characters")
+        head = "".join(f'<th class="kestrel-t">{"cell values" if n == "values" else n}</th>' for n in names)
+        body = "".join(
+            "<tr>" + "".join(f'<td class="kestrel-t">{self.text(str(row.get(n, "")))}</td>' for n in names) + "</tr>"
+            for row in rows[:20]
+        )
+        return (
+            f'<details class="kestrel-fold"><summary>{sent_title(rows)}</summary><div class="kestrel-detail">'
+            '<table class="kestrel-table" border="1" cellpadding="4"><thead>'
+            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+        )
+
+
+def _mark(state: str) -> str:
+    return f'<span class="kestrel-mark" data-state="{state}"></span>'
+
+
+def _label(text: str) -> str:
+    return f'<p class="kestrel-label">{escape_text(text)}</p>'
+
+
+def _diff_class(line: str) -> str:
+    if line.startswith("@@"):
+        return ' class="kestrel-hunk"'
+    if line.startswith(("+++", "---")):
+        return ' class="kestrel-hunk"'
+    kind = {"+": "add", "-": "del"}.get(line[:1])
+    return f' class="kestrel-{kind}"' if kind else ""

@@ -1,0 +1,1 @@
+function render({model}){ model.send({type:"ready"}); } export default {render};

@@ -1,0 +1,137 @@
+"""What a record shows of a block, cut to size: shared by its HTML, Markdown and plain forms."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from .summaries import duration, shape
+from .tables import Table
+from .view_state import Block, ViewState
+from .visible import one_line
+from .words import declined_word
+
+if TYPE_CHECKING:
+    from .record import Caps
+
+# Folders whose names tell about one machine, not about the work.
+_PRIVATE_PATH = re.compile(
+    r"(?<![\w./:~%-])/(?:home|Users|root|tmp|private|var|mnt|opt|srv|workspaces?|work|content)(?:/[\w.@+-]+)+"
+    r"|(?<!\w)[A-Za-z]:[\\/](?:[\w.@+ -]+[\\/])+[\w.@+-]+"
+)
+
+
+class Scrub:
+    """Takes absolute paths out of the texts of a stable record; of another record it changes nothing."""
+
+    def __init__(self, state: ViewState) -> None:
+        self._on = state["stable"]
+        self._root = state["workspace"].rstrip("/\\") if self._on else ""
+
+    def __call__(self, text: str) -> str:
+        if not self._on:
+            return text
+        if self._root:
+            text = text.replace(self._root + "/", "").replace(self._root + "\\", "").replace(self._root, ".")
+        return _PRIVATE_PATH.sub(lambda found: "…/" + re.split(r"[\\/]", found.group())[-1], text)
+
+
+def blocks_of(state: ViewState, caps: Caps) -> tuple[list[Block], int]:
+    """The blocks of the record, and how many rows are left out: never one with a decision, never text."""
+    kept = [block for block in state["blocks"] if block["kind"] != "reasoning" and not block.get("retry")]
+    loose = [i for i, block in enumerate(kept) if _is_loose(block)]
+    dropped = set(loose[caps.blocks :])
+    return [block for i, block in enumerate(kept) if i not in dropped], len(dropped)
+
+
+def _is_loose(block: Block) -> bool:
+    return block["kind"] == "notice" or (block["kind"] == "tool" and not block["decision"])
+
+
+def text_of(block: Block, caps: Caps) -> tuple[str, int]:
+    """The model's text and the number of characters left out."""
+    text: str = block["text"]
+    return text[: caps.text], block["cut"] + max(0, len(text) - caps.text)
+
+
+def row_words(state: ViewState, row: Block) -> tuple[str, str]:
+    """Result and time of a row; a stable record has no times."""
+    result = row["result"] if row["state"] != "declined" else declined_word(row)
+    if row["state"] == "not-run":
+        result = _not_run(state, row)
+    timed = row["seconds"] is not None and not state["stable"]
+    return result, duration(row["seconds"]) if timed else ""
+
+
+def _not_run(state: ViewState, row: Block) -> str:
+    asked_in_vain = row["decision"] is not None and row["decision"]["by"] == "cancel"
+    if state["status"] == "cancelled" and (asked_in_vain or row["cause"] in ("", "cancelled")):
+        return "the run was interrupted" if state["interrupted"] else "the run was stopped"
+    reason: str = row["detail"] if row["detail_kind"] == "reason" else ""
+    return one_line(reason.split("\n")[0].removeprefix("not run: "), 80)
+
+
+def table_rows(table: Table, caps: Caps) -> list[list[str | None]]:
+    """The rows of the record."""
+    return table["rows"][: caps.rows]
+
+
+def table_foot(table: Table, shown: int) -> str:
+    """``3 rows × 3 columns``, with what is left out."""
+    foot = shape(table)
+    if shown < table["total_rows"]:
+        foot += f", the first {shown:,} shown" if shown else ", left out here to keep the record small"
+    left = table["total_columns"] - len(table["columns"])
+    return foot + (f", {left:,} more {'column' if left == 1 else 'columns'}" if left > 0 else "")
+
+
+def head(text: str, lines: int, size: int) -> tuple[str, str]:
+    """The first lines of ``text``, and a sentence about the rest."""
+    every = text.rstrip("\n").split("\n")
+    shown = "\n".join(every[:lines])
+    if len(shown) > size:
+        return shown[:size], f"{len(text) - size:,} more characters"
+    more = len(every) - lines
+    return shown, f"{more:,} more {'line' if more == 1 else 'lines'}" if more > 0 else ""
+
+
+def detail_of(row: Block, caps: Caps) -> tuple[str, str]:
+    """The text below a row and what is left out: a result, an error, or the output of a cancelled call."""
+    if row["detail_kind"] == "reason":
+        return "", ""
+    text = row["detail"] or "\n".join(row["progress"])
+    if row["detail_kind"] == "error":
+        return head(text, max(4, caps.lines), max(400, caps.detail))
+    if row["table"] is not None and row["table"]["rows"]:
+        return "", ""
+    shown, rest = head(text, caps.lines, caps.detail)
+    if row["cut"] and not rest:
+        rest = f"{row['cut']:,} more characters"
+    return shown, rest
+
+
+def note_of(row: Block) -> str:
+    """One line that says what did not happen."""
+    if row["state"] == "declined":
+        return "Not run."
+    if row["state"] == "not-run":
+        return "Nothing was changed."
+    return "The model has read this message." if row["state"] == "failed" else ""
+
+
+def arguments_of(row: Block, caps: Caps) -> str:
+    """All arguments, when the row's line could not hold them and no difference shows them."""
+    whole = "…" not in row["line"] and "\\n" not in row["line"]
+    return "" if whole or row["diff"] else row["arguments"][: caps.arguments]
+
+
+def opens(row: Block, rows: int) -> bool:
+    """Whether a row stands open in the record: what failed, figures, a difference, a small table."""
+    small = row["table"] is not None and 0 < row["table"]["total_rows"] <= 5 and rows > 0
+    return bool(row["state"] == "failed" or row["images"] or (row["state"] == "done" and (row["diff"] or small)))
+
+
+def image_words(image: dict[str, Any], number: int, count: int) -> str:
+    """``Figure 1 of 1, 840 × 300 px, 14 kB``."""
+    size = f", {image['width']} × {image['height']} px" if image["width"] else ""
+    return f"Figure {number} of {count}{size}, {max(1, round(image['bytes'] / 1000)):,} kB"

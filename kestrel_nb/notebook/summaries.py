@@ -1,0 +1,104 @@
+"""Short forms of a call: its arguments on one line, its result in a few words, a number as people read it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..protocol.codec import jsonable
+from .tables import Table
+from .visible import one_line, visible
+
+ARGUMENTS = 200  # characters of the line of arguments
+RESULT = 60  # characters of the result in a row
+_SINGULAR = {"matches": "match", "entries": "entry", "files": "file", "results": "result", "rows": "row"}
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """``value`` as JSON text with its own letters; never raises."""
+    try:
+        return json.dumps(
+            jsonable(value), ensure_ascii=False, indent=indent, separators=(",", ": ") if indent else None
+        )
+    except (ValueError, TypeError, RecursionError):
+        return f"[{type(value).__name__} that JSON cannot hold]"
+
+
+def arguments_line(arguments: Mapping[str, Any], *, alone: bool = True) -> str:
+    """``name=value`` for each argument; a lone string stands as its value, if ``alone``."""
+    values = list(arguments.values())
+    if alone and len(values) == 1 and isinstance(values[0], str):
+        return one_line(values[0], ARGUMENTS)
+    parts = [f"{name}={as_json(_short(value))}" for name, value in arguments.items()]
+    return one_line(" ".join(parts), ARGUMENTS)
+
+
+def _short(value: Any) -> Any:
+    return value[:ARGUMENTS] if isinstance(value, str) else value
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """All arguments, one a line; text of several lines stands below its name behind bars, so that no value can pose
+    as another argument."""
+    lines: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, str) and "\n" in value:
+            lines += [f"{visible(str(name))}:", *(f"  | {line}" for line in visible(value).split("\n"))]
+        else:
+            lines.append(visible(f"{name}: {as_json(value)}").replace("\n", "\\n"))
+    return "\n".join(lines)
+
+
+def result_line(tool: str, content: str, data: Any, table: Table | None, images: int = 0) -> str:
+    """What stands in the row of a call that ran."""
+    code = exit_code(data)
+    if code is not None:
+        return f"exit code {code}"
+    if images:
+        return "1 figure" if images == 1 else f"{images} figures"
+    if table is not None and table["columns"] != ["key", "value"]:
+        return _rows(tool, table)
+    text = content.strip()
+    lines = text.count("\n") + 1
+    return one_line(text, RESULT) if lines == 1 else f"{lines:,} lines"
+
+
+def exit_code(data: Any) -> int | None:
+    """The exit code in the data of a command."""
+    if isinstance(data, Mapping):
+        code = data.get("exit_code", data.get("exitCode"))
+        if isinstance(code, int) and not isinstance(code, bool):
+            return code
+    return None
+
+
+def _rows(tool: str, table: Table) -> str:
+    count, noun = table["total_rows"], "matches" if tool == "grep" else table["noun"]
+    if noun == "rows" and table["total_columns"] > 1:
+        return f"{count:,} {'row' if count == 1 else 'rows'} × {table['total_columns']:,}"
+    return f"{count:,} {_SINGULAR.get(noun, noun) if count == 1 else noun}"
+
+
+def shape(table: Table) -> str:
+    """``3 rows × 3 columns``."""
+    rows, columns = table["total_rows"], table["total_columns"]
+    return f"{rows:,} {'row' if rows == 1 else 'rows'} × {columns:,} {'column' if columns == 1 else 'columns'}"
+
+
+def duration(seconds: float) -> str:
+    """``0.04 s``, ``6.2 s``, ``41 s``, ``1 min 08 s``."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return ""
+    if seconds < 0.995:
+        return f"{seconds:.2f} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60:,} min {whole % 60:02d} s"
+
+
+def money(dollars: float) -> str:
+    """``$0.004``; two digits from one dollar on."""
+    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.3f}"

@@ -1,0 +1,126 @@
+"""A view state as the page gets it: only what is drawn, text as safe HTML, sizes bounded, strict JSON.
+
+``page_state`` is the whole, for a synced trait; ``page_block`` one block of it. The page holds no rules: words,
+sentences and HTML are made here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .rendering import markdown_html
+from .shown import image_words, note_of, row_words, table_foot
+from .view_state import Block, ViewState
+from .words import (
+    STATE_WORDS,
+    TODO_STATES,
+    decision_of,
+    error_of,
+    facts,
+    sent_title,
+    status_mark,
+    status_word,
+    todo_title,
+)
+
+BUDGET = 800_000  # characters of all rows together; older rows are cut first
+_LINES = 20_000  # characters of a text result that go to the page at once
+_SHORT = 2_000
+
+
+def page_header(state: ViewState) -> dict[str, Any]:
+    """What stands above the blocks. ``now`` is the kernel's clock, so that the page can count with its own."""
+    live = state["status"] == "running"
+    return {
+        "status": state["status"],
+        "mark": status_mark(state),
+        "word": status_word(state),
+        "facts": facts(state, with_time=False),
+        "model": state["model"],
+        "step": state["step"],
+        "timed": not state["stable"],
+        "started_at": state["started_at"],
+        "ended_at": None if live else state["ended_at"],
+        "now": time.time(),
+        "error": error_of(state),
+    }
+
+
+def page_state(state: ViewState) -> dict[str, Any]:
+    """Everything that a page needs to draw the run from nothing."""
+    blocks, left = [], BUDGET
+    for block in reversed(state["blocks"]):
+        drawn = page_block(state, block, short=left < 0)
+        left -= _size(drawn)
+        blocks.append(drawn)
+    return {**page_header(state), "blocks": blocks[::-1]}
+
+
+def _size(drawn: dict[str, Any]) -> int:
+    table = drawn.get("table")
+    cells = sum(len(cell or "") + 4 for row in table["rows"] for cell in row) if table else 0
+    images = sum(len(image.get("data", "")) for image in drawn.get("images", ()))
+    text = len(drawn.get("detail", "")) + len(drawn.get("arguments", "")) + len(drawn.get("html", ""))
+    return cells + images + text
+
+
+def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[str, Any]:
+    """One block as it is drawn; ``short`` leaves all but the first part of a result out."""
+    kind = block["kind"]
+    base = {"kind": kind, "key": block["key"]}
+    if kind in ("text", "reasoning"):
+        return {**base, **_text(block)}
+    if kind == "tool":
+        return {**base, **_row(state, block, short)}
+    if kind == "notice":
+        return {**base, "level": block["level"], "text": block["text"], "retry": block["retry"]}
+    if kind == "todo":
+        items = [
+            {"text": i["text"], "mark": TODO_STATES[i["state"]][0], "word": TODO_STATES[i["state"]][1]}
+            for i in block["items"]
+        ]
+        return {**base, "title": todo_title(block["items"]), "items": items}
+    rows = [{**row, "characters": row.get("characters", "")} for row in block["rows"]]
+    return {**base, "title": sent_title(block["rows"]), "rows": rows}
+
+
+def _text(block: Block) -> dict[str, Any]:
+    words = len(block["text"].split())
+    more = f"{block['cut']:,} more characters are left out here." if block["cut"] else ""
+    return {"done": block["done"], "html": markdown_html(block["text"]), "words": words, "more": more}
+
+
+def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
+    table, size = row["table"], _SHORT if short else _LINES
+    result, _ = row_words(state, row) if row["state"] in ("declined", "not-run") else (row["result"], "")
+    drawn = {
+        "tool": row["tool"],
+        "line": row["line"],
+        "state": row["state"],
+        "word": STATE_WORDS[row["state"]],
+        "result": result,
+        "progress": row["progress"],
+        "detail": "" if row["detail_kind"] == "reason" else row["detail"][:size],
+        "detail_kind": row["detail_kind"],
+        "more": max(0, len(row["detail"]) - size) + row["cut"],
+        "note": note_of(row) if row["state"] in ("declined", "not-run", "failed") else "",
+        "arguments": row["arguments"][:size],
+        "diff": row["diff"],
+        "images": [] if short else _images(row),
+        "table": None,
+        "seconds": None if state["stable"] else row["seconds"],
+        "started_at": None if state["stable"] else row.get("started_at"),
+        "card": row["card"],
+        "decision": decision_of(state, row),
+        "by": row["decision"]["by"] if row["decision"] else "",
+    }
+    if table is not None and table["rows"]:
+        rows = table["rows"][: 10 if short else None]
+        drawn["table"] = {**table, "rows": rows, "foot": table_foot(table, len(table["rows"]))}
+    return drawn
+
+
+def _images(row: Block) -> list[dict[str, Any]]:
+    count = len(row["images"])
+    return [{**image, "words": image_words(image, i, count)} for i, image in enumerate(row["images"], 1)]

@@ -1,0 +1,182 @@
+"""The sentences that view and record share: the header, who decided what, how a run failed.
+
+A sentence is a list of parts, ``["b" | "code" | "", text]``, so that HTML, Markdown, plain text and the page each
+write it in their own way.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from .summaries import duration, money
+from .visible import visible
+
+if TYPE_CHECKING:
+    from .view_state import ViewState
+
+Sentence = list[list[str]]
+
+STATE_WORDS = {
+    "streaming": "arriving",
+    "waiting": "waiting",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+    "declined": "declined",
+    "cancelled": "cancelled",
+    "not-run": "not run",
+}
+TODO_STATES = {"completed": ("done", "done"), "in_progress": ("running", "now"), "pending": ("not-run", "open")}
+_STATUS = {"running": "Running", "done": "Finished", "failed": "Failed", "max_steps": "Stopped at the step limit"}
+_BY = {
+    "stdin": "by you at the prompt",
+    "terminal": "by you at the prompt",
+    "code": "by code",
+    "http": "over HTTP",
+    "rule": "by a rule",
+    "cassette": "as recorded",
+}
+
+
+def status_word(state: ViewState) -> str:
+    """``Running``, ``Waiting for you``, ``Finished`` and so on."""
+    if state["status"] == "cancelled":
+        return "Interrupted" if state["interrupted"] else "Stopped"
+    if state["status"] == "running" and is_waiting(state):
+        return "Waiting for you"
+    return _STATUS[state["status"]]
+
+
+def status_mark(state: ViewState) -> str:
+    """The ``data-state`` of the whole run."""
+    if state["status"] == "running" and is_waiting(state):
+        return "waiting"
+    return "cancelled" if state["status"] == "max_steps" else state["status"]
+
+
+def is_waiting(state: ViewState) -> bool:
+    """Whether a card is open."""
+    return any(block.get("card") for block in state["blocks"][-200:])
+
+
+def facts(state: ViewState, *, with_time: bool = True) -> list[str]:
+    """What stands behind the state in the header. A stable run names its model and its steps only."""
+    found = [model_label(state["model"])] if state["model"] else []
+    step = state["step"]
+    if state["status"] in ("running", "cancelled"):
+        found += [f"step {step}"] if step else []
+    else:
+        found.append(f"{step:,} {'step' if step == 1 else 'steps'}")
+    if state["stable"]:
+        return found
+    started, ended = state["started_at"], state["ended_at"]
+    if with_time and started is not None:
+        found.append(duration((ended if ended is not None else time.time()) - started))
+    tokens = state["tokens"]
+    if tokens is not None:
+        found.append(f"{tokens:,} {'token' if tokens == 1 else 'tokens'}")
+        found += [money(state["cost"])] if state["cost"] is not None else ["cost unknown"] if tokens else []
+    if state["tries"] > 1 and state["error"] is None:
+        found.append(f"tried {state['tries']} times")
+    return [fact for fact in found if fact]
+
+
+def model_label(model: str) -> str:
+    """The demo model says what it is."""
+    return "demo (a rule model, no AI)" if model == "demo" else model
+
+
+# ---- decisions ----------------------------------------------------------------------------------------------------
+
+
+def decision_of(state: ViewState, row: dict[str, Any]) -> Sentence | None:
+    """Who decided about a call, or None when nobody was asked and nothing was refused."""
+    answer = row["decision"]
+    if answer is None:
+        return _denied(row) if row["state"] == "declined" else None
+    verb = "Declined" if not answer["approved"] else "Approved with changes" if answer["changed"] else "Approved"
+    sentence = [["b", verb], *_by(state, answer)]
+    if answer["remember"]:
+        sentence += [["", ", for this session: "], ["code", f"{row['tool']}: auto"]]
+    if answer["changed"]:
+        sentence.append(["", "; changed: "])
+        for name in answer["changed"]:
+            sentence += [["code", name], ["", ", "]]
+        sentence.pop()
+    sentence.append(["", "."])
+    reason = answer["reason"]
+    if reason and answer["by"] not in ("policy", "timeout", "cancel", "rule"):
+        sentence.append(["", f" {'Note' if answer['approved'] else 'Reason'}: “{reason}”"])
+    return sentence
+
+
+def _by(state: ViewState, answer: dict[str, Any]) -> Sentence:
+    by = answer["by"]
+    verb = "approve" if answer["approved"] else "decline"
+    if by == "policy":
+        usual = "approve" if answer["approved"] else "deny"
+        name = answer["reason"] if answer["reason"] in ("deny", "approve", "fail") else usual
+        return [["", " by the policy for notebooks that run without a person ("], ["code", name], ["", ")"]]
+    if by == "cancel":
+        who = "by the interrupt" if state["interrupted"] else "because the run was stopped"
+        return [["", f" {who}; nobody had answered yet"]]
+    if state["stable"]:
+        return [["", " by a rule"]] if by == "rule" else []
+    if by == "timeout":
+        return [["", f" because nobody answered{_within(answer['limit_s'])}"]]
+    if by == "button":
+        return [["", " by you with the button"]]
+    if by == "command":
+        return [["", " by you with "], ["code", f"%kestrel {verb}"]]
+    return [["", f" {_BY.get(by, 'by ' + visible(str(by)))}"]]
+
+
+def _within(seconds: float | None) -> str:
+    if not seconds:
+        return ""
+    if seconds < 60:
+        return f" within {seconds:g} seconds"
+    minutes = round(seconds / 60)
+    return f" within {minutes:,} {'minute' if minutes == 1 else 'minutes'}"
+
+
+def _denied(row: dict[str, Any]) -> Sentence:
+    rule = re.search(r"\brules?\b", row["detail"])
+    if rule:
+        return [["b", "Declined"], ["", " by a rule."]]
+    return [["b", "Declined"], ["", " by the policy ("], ["code", "deny"], ["", ")."]]
+
+
+def declined_word(row: dict[str, Any]) -> str:
+    """What stands in the result column of a declined row."""
+    by = row["decision"]["by"] if row["decision"] else "policy"
+    people = ("button", "stdin", "command", "terminal")
+    return "by you" if by in people else {"policy": "by policy", "rule": "by a rule", "code": "by code"}.get(by, "")
+
+
+# ---- the end ------------------------------------------------------------------------------------------------------
+
+
+def error_of(state: ViewState) -> list[Sentence]:
+    """Why a run failed: one bold sentence with its code, then what to do."""
+    error = state["error"]
+    if error is None:
+        return []
+    first, _, rest = visible(error["message"]).strip().partition(". ")
+    tried = f", tried {state['tries']} times" if state["tries"] > 1 else ""
+    code = f" ({error['code']}{tried})" if error["code"] else ""
+    sentences: list[Sentence] = [[["b", first.rstrip(".") or "The run failed"], ["", f"{code}."]]]
+    return [*sentences, [["", rest.strip()]]] if rest.strip() else sentences
+
+
+def todo_title(items: list[dict[str, Any]]) -> str:
+    """``Tasks: 2 of 5 done``."""
+    return f"Tasks: {sum(item['state'] == 'completed' for item in items)} of {len(items)} done"
+
+
+def sent_title(rows: list[dict[str, Any]]) -> str:
+    """``What was sent: 3 variables, 1,104 characters``."""
+    count, size = len(rows), sum(int(row.get("characters") or 0) for row in rows)
+    return f"What was sent: {count} {'variable' if count == 1 else 'variables'}, {size:,} characters"
