@@ -9,8 +9,6 @@ Free JSON (arguments, data, schemas, ``extra``) passes through with its keys unt
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -19,6 +17,9 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 
 from . import events as _events
 from .errors import CodecError
+from .json_text import dumps as dumps
+from .json_text import jsonable as jsonable
+from .json_text import loads as loads
 from .messages import (
     PART_TYPES,
     ChatMessage,
@@ -28,13 +29,14 @@ from .messages import (
     ToolCallPart,
     ToolResultPart,
 )
-from .tools import PREVIEW_TYPES
+from .tools import PREVIEW_TYPES, Preview
 
 VERSION = 1
 UNKNOWN = "$unknown"  # key inside ``extra`` under which fields of other versions wait to be written back
 
 T = TypeVar("T")
-_TAGGED: dict[str, type] = {kind.kind: kind for kind in (*PART_TYPES, *PREVIEW_TYPES) if kind.kind != "text"}
+_PARTS: dict[str, type] = {kind.kind: kind for kind in PART_TYPES}
+_PREVIEWS: dict[str, type] = {kind.kind: kind for kind in PREVIEW_TYPES}
 _EVENTS: dict[str, type[_events.SessionEvent]] = {kind.type: kind for kind in _events.EVENT_TYPES}
 
 
@@ -42,38 +44,6 @@ def camel(name: str) -> str:
     """``tool_calls`` -> ``toolCalls``."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
-
-
-def jsonable(value: Any) -> Any:
-    """``value`` as strict JSON data: NaN and infinities become None, odd keys and objects their text."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [jsonable(item) for item in value]
-    return str(value)
-
-
-def dumps(data: Any) -> str:
-    """Strict JSON text. ASCII only, so that lone surrogates survive a round trip through a file."""
-    return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-
-def loads(text: str | bytes) -> Any:
-    """Strict JSON data. Raises CodecError (``invalid_json_form``) for anything else, NaN and deep nesting too."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"not valid JSON: {str(error) or type(error).__name__}") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 # ---- encode ----------------------------------------------------------------------------------------------------
@@ -96,15 +66,17 @@ def _encode_dataclass(value: Any) -> dict[str, Any]:
         data[tag[0]] = tag[1]
     for name, key, default, free in _plan(kind):
         item = getattr(value, name)
-        if item is default or (item == default and not isinstance(item, float)):
+        # Only values of the default's own type are compared: False is not 0, and a frame does not compare at all.
+        if item is default or (type(item) is type(default) and item == default and not isinstance(item, float)):
             continue
         data[key] = jsonable(item) if free else encode(item)
     extra = data.get("extra")
-    if isinstance(extra, dict) and UNKNOWN in extra:
+    if isinstance(extra, dict) and isinstance(extra.get(UNKNOWN), dict):
         unknown = extra.pop(UNKNOWN)
         if not extra:
             del data["extra"]
-        data = {**unknown, **data}
+        known = {key for _, key, _, _ in _plan(kind)}
+        data = {**{key: item for key, item in unknown.items() if key not in known}, **data}
     return data
 
 
@@ -163,9 +135,10 @@ def decode(kind: type[T], data: Any) -> T:
 
 def decode_event(data: Any) -> _events.SessionEvent:
     """The event in ``data``, by its ``type``. Raises CodecError."""
-    if not isinstance(data, Mapping) or data.get("type") not in _EVENTS:
+    name = data.get("type") if isinstance(data, Mapping) else None
+    if not isinstance(name, str) or name not in _EVENTS:
         raise CodecError(f"not an event: {str(data)[:80]}")
-    return decode(_EVENTS[data["type"]], data)
+    return decode(_EVENTS[name], data)
 
 
 def to_document(kind: str, value: Any) -> dict[str, Any]:
@@ -194,10 +167,14 @@ Decoder = Callable[[Any, str], Any]
 
 @cache
 def _decoder(hint: Any) -> Decoder:
-    if _is_free(hint):
+    if hint is Any:
         return _decode_free
-    if hint in (Part, typing.Union[PREVIEW_TYPES]):  # noqa: UP007 - a runtime tuple
-        return _decode_tagged
+    if not _is_union(hint) and _is_free(hint):
+        return _decode_object
+    if hint == Part:
+        return _tagged(_PARTS)
+    if hint == Preview:
+        return _tagged(_PREVIEWS)
     if _is_union(hint):
         return _optional(hint)
     origin = get_origin(hint)
@@ -214,28 +191,28 @@ def _decode_free(data: Any, where: str) -> Any:
     return data
 
 
-def _decode_tagged(data: Any, where: str) -> Any:
-    """A part or a preview. Text is both: a preview has a title."""
+def _decode_object(data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise CodecError(f"{where}: must be an object")
-    tag = data.get("kind")
-    if tag == "text":
-        kind: type = _text_kind(data)
-    elif tag in _TAGGED:
-        kind = _TAGGED[tag]
-    else:
-        raise CodecError(f"{where}.kind: unknown kind {str(tag)[:40]!r}")
-    return _decoder(kind)({key: item for key, item in data.items() if key != "kind"}, where)
+    return data
 
 
-def _text_kind(data: Mapping[str, Any]) -> type:
-    return PREVIEW_TYPES[0] if "title" in data else TextPart
+def _tagged(kinds: Mapping[str, type]) -> Decoder:
+    """A union of dataclasses that the key ``kind`` tells apart."""
+
+    def read(data: Any, where: str) -> Any:
+        tag = _decode_object(data, where).get("kind")
+        if not isinstance(tag, str) or tag not in kinds:
+            raise CodecError(f"{where}.kind: unknown kind {str(tag)[:40]!r}")
+        return _decoder(kinds[tag])({key: item for key, item in data.items() if key != "kind"}, where)
+
+    return read
 
 
 def _optional(hint: Any) -> Decoder:
     options = [option for option in get_args(hint) if option is not type(None)]
     if set(options) == set(PREVIEW_TYPES):
-        inner: Decoder = _decode_tagged
+        inner: Decoder = _tagged(_PREVIEWS)
     elif len(options) == 1:
         inner = _decoder(options[0])
     else:
@@ -271,7 +248,10 @@ def _scalar(hint: Any) -> Decoder:
     def read(data: Any, where: str) -> Any:
         if not isinstance(data, accepted) or (isinstance(data, bool) and hint is not bool):
             raise CodecError(f"{where}: must be of type {hint.__name__}")
-        return hint(data)
+        try:
+            return hint(data)
+        except OverflowError:
+            raise CodecError(f"{where}: is out of range") from None
 
     return read
 
@@ -280,6 +260,7 @@ def _dataclass(kind: type) -> Decoder:
     hints = _hints(kind)
     fields = {camel(name): (name, _decoder(hints[name])) for name, _, _, _ in _plan(kind)}
     keeps_unknown = "extra" in fields
+    is_event = issubclass(kind, _events.SessionEvent)
 
     def read(data: Any, where: str) -> Any:
         if not isinstance(data, Mapping):
@@ -292,7 +273,7 @@ def _dataclass(kind: type) -> Decoder:
             if key in fields:
                 name, inner = fields[key]
                 values[name] = inner(item, f"{where}.{key}")
-            elif key != "type":
+            elif not (is_event and key == "type"):
                 unknown[key] = item
         if unknown and keeps_unknown:
             values["extra"] = {**values.get("extra", {}), UNKNOWN: unknown}
@@ -308,13 +289,18 @@ def _from_flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """A message in the flat form (content, reasoning, toolCalls, toolCallId) as one with parts."""
     rest = {key: item for key, item in data.items() if key not in _FLAT}
     content = data.get("content") or ""
+    calls = data.get("toolCalls") or ()
+    if not isinstance(content, str):
+        raise CodecError("content: must be a text")
+    if not isinstance(calls, (list, tuple)):
+        raise CodecError("toolCalls: must be an array")
     parts: list[Any] = []
     if data.get("role") == "tool":
         parts.append(
             ToolResultPart(
                 call_id=str(data.get("toolCallId", "")),
                 name=str(data.get("toolName", "")),
-                content=str(content),
+                content=content,
                 is_error=data.get("isError") is True,
             )
         )
@@ -322,8 +308,8 @@ def _from_flat(data: Mapping[str, Any]) -> dict[str, Any]:
         if data.get("reasoning"):
             parts.append(ReasoningPart(text=str(data["reasoning"])))
         if content:
-            parts.append(TextPart(text=str(content)))
-        parts += [_flat_call(call) for call in data.get("toolCalls") or ()]
+            parts.append(TextPart(text=content))
+        parts += [_flat_call(call) for call in calls]
     rest.setdefault("id", "")
     return {**rest, "parts": [encode(part) for part in parts]}
 

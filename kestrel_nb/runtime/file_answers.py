@@ -9,6 +9,7 @@ from typing import cast, get_args
 
 from ..protocol.codec import dumps, from_document, loads, to_document
 from ..protocol.errors import CodecError
+from ..protocol.json_text import DOCUMENT_DEPTH
 from ..protocol.sessions import AnsweredBy, ApprovalDecision
 from .file_disk import SAFE, Disk, Unreadable
 
@@ -77,7 +78,7 @@ def take(disk: Disk, folder: str, approval_id: str) -> tuple[ApprovalDecision, A
 
 
 def _parsed(data: bytes) -> tuple[ApprovalDecision, AnsweredBy]:
-    document = loads(data)
+    document = loads(data, DOCUMENT_DEPTH)
     by = document.pop("by", None) if isinstance(document, dict) else None
     if by not in get_args(AnsweredBy):
         raise CodecError("answer.by: not a known way to answer")

@@ -1,4 +1,4 @@
-"""``session.json`` as bytes: joined from texts that are kept, so that a save encodes only what is new."""
+"""``session.json`` and the journal's lines as bytes. Texts are kept, so that a save encodes only what is new."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from ..protocol.codec import dumps, encode, from_document, loads, to_document
 from ..protocol.errors import CodecError
-from ..protocol.sessions import SessionDetail
+from ..protocol.json_text import DOCUMENT_DEPTH
+from ..protocol.sessions import SessionDetail, SessionStep
 from .file_disk import Unreadable
 
 KEPT_SESSIONS = 64  # how many sessions' texts are kept; the least used go first
@@ -43,6 +44,17 @@ class DocumentWriter:
                 self._kept.popitem(last=False)
         return f'{head[:-1]},"messages":[{messages}],"approvals":[{approvals}]}}'.encode("ascii")
 
+    def encode_step(self, id: str, step: SessionStep) -> bytes:
+        """The line of a journal for ``step`` of the session ``id``. Raises CodecError."""
+        kept: _Texts = {}
+        head = dumps(to_document("step", replace(step, messages=(), approvals=())))
+        messages = _joined(step.messages, {}, kept)
+        approvals = _joined(step.approvals, {}, kept)
+        with self._guard:
+            if id in self._kept:
+                self._kept[id].update(kept)
+        return f'{head[:-1]},"messages":[{messages}],"approvals":[{approvals}]}}\n'.encode("ascii")
+
     def forget(self, id: str) -> None:
         """Drop the texts of the session ``id``."""
         with self._guard:
@@ -65,7 +77,7 @@ def decode_document(id: str, data: bytes) -> SessionDetail:
     if not data.strip():
         raise Unreadable("the file is empty")
     try:
-        document: Any = loads(data)
+        document: Any = loads(data, DOCUMENT_DEPTH)
         if isinstance(document, dict):
             document = {**document, "id": id}
         detail = from_document(SessionDetail, document)

@@ -12,8 +12,9 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..protocol.codec import dumps, from_document, loads, to_document
+from ..protocol.codec import from_document, loads
 from ..protocol.errors import CodecError, StoreError
+from ..protocol.json_text import DOCUMENT_DEPTH
 from ..protocol.sessions import SessionStep
 from .file_disk import MAX_BYTES, SAFE, Disk, Unreadable
 
@@ -35,12 +36,14 @@ class Journal:
         return max((step.seq for step in self.steps), default=0)
 
 
-def append(disk: Disk, folder: str, step: SessionStep) -> None:
-    """Add ``step``, durable when this returns. Raises OSError, StoreError when the journal is full."""
-    line = (dumps(to_document("step", step)) + "\n").encode("ascii")
+def append(disk: Disk, folder: str, line: bytes, known_size: int | None) -> int:
+    """Add a line, durable when this returns; the new size. ``known_size`` is the size after the caller's last append.
+
+    Raises OSError, StoreError when the journal is full.
+    """
     fd = disk.call(os.open, os.path.join(folder, NAME), os.O_RDWR | os.O_APPEND | os.O_CREAT | SAFE, 0o600)
     try:
-        size = _whole_lines(disk, fd)
+        size = _whole_lines(disk, fd, known_size)
         if size + len(line) > MAX_BYTES:
             raise StoreError(f"the session grew by {MAX_BYTES // 2**20} MB in one run; start a new one")
         try:
@@ -54,15 +57,16 @@ def append(disk: Disk, folder: str, step: SessionStep) -> None:
         disk.call(os.close, fd)
     if not size:
         disk.sync_folder(folder)
+    return size + len(line)
 
 
-def _whole_lines(disk: Disk, fd: int) -> int:
+def _whole_lines(disk: Disk, fd: int, known_size: int | None) -> int:
     """The size of the journal, after cutting off what follows its last newline."""
     status = disk.call(os.fstat, fd)
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{NAME} is not a regular file; move it away")
-    if not status.st_size:
-        return 0
+    if status.st_size in (0, known_size):
+        return status.st_size
     disk.call(os.lseek, fd, -1, os.SEEK_END)
     if disk.call(os.read, fd, 1) == b"\n":
         return status.st_size
@@ -84,7 +88,7 @@ def read(disk: Disk, folder: str) -> Journal:
     steps, damaged = [], False
     for number, line in enumerate(found[0].split(b"\n")[:-1], 1):
         try:
-            steps.append(from_document(SessionStep, loads(line)))
+            steps.append(from_document(SessionStep, loads(line, DOCUMENT_DEPTH)))
         except CodecError as error:
             if error.code == "newer_version":
                 raise Unreadable(str(error)) from None

@@ -4,38 +4,36 @@
     journal.jsonl     the steps since then (file_journal)
     lease             who works on it (file_lease)
     answers/          answers from other processes (file_answers)
+    data/             large data of tools
 
 What can't be read is skipped with a warning and never overwritten: a later save keeps it as ``*.corrupt-<n>``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
+import itertools
 import logging
 import os
 import re
 import shutil
 import stat
-import threading
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
 
 from ..protocol.errors import CodecError, StoreError
 from ..protocol.sessions import AnsweredBy, ApprovalDecision, SessionDetail, SessionStep, SessionSummary, apply_step
 from . import file_answers, file_journal, file_lease
 from .file_disk import MAX_BYTES, Disk, Unreadable, explained
 from .file_document import DocumentWriter, decode_document
+from .file_turns import Turns
 
 NAME = "session.json"
-_THREADS = 4  # sessions whose disk work goes on at once; the work is waiting, not computing
+DATA = "data"  # the folder of large tool data
 _READS = 8  # how often a session is read again because it was replaced meanwhile
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])", re.IGNORECASE)  # no file names on Windows
 
-T = TypeVar("T")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
 _Summaries = list[SessionSummary]
 _Identity = tuple[int, int, int]
 logger = logging.getLogger(__name__)
@@ -54,33 +52,34 @@ class FileSessionStore:
         self._writer = DocumentWriter()
         self._user = id(self)  # of this process's leases
         self._whole: dict[str, _Identity] = {}  # the files that this store wrote or read, and so knows to be whole
-        self._turns: dict[str, tuple[threading.Lock, deque[Callable[[], None]]]] = {}
+        self._journal_sizes: dict[str, int] = {}
+        self._turns = Turns()
 
     # ---- the session store ---------------------------------------------------------------------------------------
 
     async def list(self) -> list[SessionSummary]:
         """Every session that can be read, sorted by id."""
-        return await self._in_thread("", self._list)
+        return await self._turns.take("", self._list)
 
     async def load(self, id: str) -> SessionDetail | None:
         """The session ``id``, or None when nothing (readable) is stored. Raises StoreError when the disk fails."""
         _check_id(id, "session")
-        return await self._in_thread(id, functools.partial(self.load_now, id))
+        return await self._turns.take(id, functools.partial(self.load_now, id))
 
     async def save(self, session: SessionDetail) -> None:
         """Store ``session`` in the place of what was stored under its id; durable when this returns."""
         _check_id(session.id, "session")
-        await self._in_thread(session.id, functools.partial(self._save, session))
+        await self._turns.take(session.id, functools.partial(self._save, session))
 
     async def append_step(self, id: str, step: SessionStep) -> None:
         """Add ``step`` to the stored session; durable when this returns. Raises StoreError when it was never saved."""
         _check_id(id, "session")
-        await self._in_thread(id, functools.partial(self._append, id, step))
+        await self._turns.take(id, functools.partial(self._append, id, step))
 
     async def delete(self, id: str) -> None:
         """Remove the session and everything beside it; nothing happens when there is none."""
         _check_id(id, "session")
-        await self._in_thread(id, functools.partial(self._delete, id))
+        await self._turns.take(id, functools.partial(self._delete, id))
 
     # ---- shared with other processes -----------------------------------------------------------------------------
 
@@ -242,9 +241,28 @@ class FileSessionStore:
             if self._disk.status(os.path.join(folder, NAME)) is None:
                 raise StoreError(f'session "{id}" was never saved')
             try:
-                file_journal.append(self._disk, folder, step)
+                line = self._writer.encode_step(id, step)
             except CodecError as error:
                 raise StoreError(f'a step of session "{id}" could not be saved: {error}') from error
+            size = file_journal.append(self._disk, folder, line, self._journal_sizes.get(id))
+            self._journal_sizes[id] = size
+
+    async def attach(self, id: str, name: str, text: str) -> str:
+        """Keep ``text`` (JSON) in a new file of the session, named after ``name``; returns the file's path."""
+        _check_id(id, "session")
+        return await self._turns.take(id, functools.partial(self._attach, id, name, text))
+
+    def _attach(self, id: str, name: str, text: str) -> str:
+        folder = os.path.join(self._folder(id), DATA)
+        stem = _UNSAFE.sub("-", name)[:60].strip("-") or "data"
+        with explained(f'data of session "{id}" could not be stored'):
+            self._disk.make_folder(folder)
+            taken = set(self._disk.call(os.listdir, folder))
+            file = next(
+                f"{stem}-{number}.json" for number in itertools.count(1) if f"{stem}-{number}.json" not in taken
+            )
+            self._disk.put(folder, file, text.encode("utf-8", "backslashreplace"))
+            return os.path.join(folder, file)
 
     def _delete(self, id: str) -> None:
         folder = self._folder(id)
@@ -261,37 +279,6 @@ class FileSessionStore:
                     self._disk.call(os.unlink, os.path.join(folder, NAME))  # first: from here on it is gone
                 self._disk.call(shutil.rmtree, folder)
                 self._disk.sync_folder(self._sessions)
-
-    # ---- threads -------------------------------------------------------------------------------------------------
-
-    @functools.cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_THREADS, thread_name_prefix="kestrel-store")
-
-    async def _in_thread(self, id: str, job: Callable[[], T]) -> T:
-        """Run ``job`` in a thread, after the earlier jobs of the same session."""
-        result: Future[T] = Future()
-        lock, waiting = self._turns.setdefault(id, (threading.Lock(), deque()))
-        waiting.append(functools.partial(_run, job, result))
-
-        def take_turn() -> None:
-            with lock:  # whichever thread gets it does the oldest job
-                waiting.popleft()()
-
-        try:
-            self._pool.submit(take_turn)
-        except RuntimeError:  # at the interpreter's exit no thread can be started, but a save must not be lost
-            take_turn()
-        return await asyncio.wrap_future(result)
-
-
-def _run(job: Callable[[], Any], result: Future[Any]) -> None:
-    if not result.set_running_or_notify_cancel():
-        return
-    try:
-        result.set_result(job())
-    except BaseException as error:
-        result.set_exception(error)
 
 
 def _identity(status: os.stat_result) -> _Identity:
