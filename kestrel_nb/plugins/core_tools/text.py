@@ -1,0 +1,112 @@
+"""Text files as bytes and back: byte order marks, encodings, line ends, and what is no text at all."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+BINARY_SAMPLE = 8192
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark begins it
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_GUESS_FROM = 32  # so many bytes beyond ASCII before a guess between one-byte encodings means anything
+_MULTIBYTE = ("cp932", "shift", "euc", "gb", "big5", "johab", "cp949", "cp950", "iso2022", "hz")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A text, how it was encoded (``guessed``: perhaps), and its byte order mark, which is not a part of the text."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+    guessed: bool = False
+
+    def encode(self, text: str) -> bytes:
+        """``text`` as the file would hold it. Raises UnicodeEncodeError."""
+        return self.mark + text.encode(self.encoding)
+
+
+def decode(data: bytes, *, guess: bool = True) -> Decoded | None:
+    """``data`` as text, None when it is binary. ``guess``: take time to tell encodings apart that have no mark."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            found = _try(data[len(mark) :], encoding)
+            if found is not None and "\0" not in found:
+                return Decoded(found, encoding, mark)
+    if b"\0" in data:
+        return _utf16_without_mark(data)
+    text = _try(data, "utf-8")
+    if text is not None:
+        return Decoded(text, "utf-8")
+    for candidate in (_guess(data) if guess else "cp1252", "latin-1"):
+        if candidate is None:
+            return None
+        text = _try(data, candidate)
+        if text is not None:
+            return Decoded(text, candidate, guessed=True)
+    return None
+
+
+def _try(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        return None
+
+
+def is_wide(data: bytes) -> bool:
+    """True when ``data`` may be UTF-16 or UTF-32: by its mark, or since NUL is nearly every second byte."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        return True
+    even, odd = _nuls(data)
+    return min(even, odd) == 0 and max(even, odd) > 0.35 * len(data[:BINARY_SAMPLE])
+
+
+def _nuls(data: bytes) -> tuple[int, int]:
+    """How many NULs stand on even and on odd places of the first bytes."""
+    sample = data[:BINARY_SAMPLE]
+    return sample[0::2].count(0), sample[1::2].count(0)
+
+
+def _utf16_without_mark(data: bytes) -> Decoded | None:
+    """UTF-16 of mostly Latin text."""
+    if len(data) < 4 or len(data) % 2 or not is_wide(data):
+        return None
+    encoding = "utf-16-le" if _nuls(data)[1] else "utf-16-be"
+    text = _try(data, encoding)
+    if text is None or any(char < " " and char not in "\t\n\r\f" for char in text):
+        return None
+    return Decoded(text, encoding, guessed=True)
+
+
+def _guess(data: bytes) -> str | None:
+    """An encoding for bytes that are not UTF-8, None for binary."""
+    sample = data[:65_536]
+    if sum(byte < 32 and byte not in b"\t\n\r\f\b\x1b" for byte in sample) > len(sample) * 0.02:
+        return None
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(sample).best()
+    high = sum(byte > 127 for byte in sample)
+    if best is not None and (best.encoding.startswith(_MULTIBYTE) or high >= _GUESS_FROM):
+        return best.encoding
+    return "cp1252" if best is not None or high <= len(sample) * 0.3 else None
+
+
+def line_end_of(text: str) -> str:
+    """The line end that ``text`` uses most: CRLF or LF."""
+    crlf = text.count("\r\n")
+    return "\r\n" if crlf > text.count("\n") - crlf else "\n"
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of ``text`` without their ends. Lines end at LF or CRLF only, as in grep and in editors."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line[:-1] if line.endswith("\r") else line for line in lines]

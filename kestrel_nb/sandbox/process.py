@@ -1,0 +1,156 @@
+"""Running a command: bounded in time and output, with a small environment, and without leaving processes behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import struct
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..protocol.errors import ToolCallError
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+CANCELLED = 143  # 128 + SIGTERM: the exit code of a command that was ended for us
+ALLOWED = (  # what programs need to find themselves; never what Jupyter or a provider keeps there
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TMP", "TEMP"),
+    *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
+    *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+# Programs shall neither colour nor page nor ask.
+QUIET = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+MAX_COMMAND_BYTES = 131_071  # MAX_ARG_STRLEN of Linux, less the end mark
+_GIVE_UP_S = 5.0  # after the supervisor should have ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """How a command ended. ``reason`` is ended, timeout or cancelled; the totals count bytes, also those not kept."""
+
+    exit_code: int
+    reason: str
+    stdout: bytes
+    stderr: bytes
+    stdout_total: int
+    stderr_total: int
+
+
+def minimal_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a command gets to see of this process' environment, and ``extra``, which wins."""
+    kept = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+    kept.setdefault("PATH", os.defpath)
+    return {**kept, **QUIET, **(extra or {})}
+
+
+async def run_command(
+    command: str,
+    *,
+    cwd: int | str,
+    timeout_s: float,
+    max_bytes: int,
+    environment: Mapping[str, str],
+    stop: Callable[[], Awaitable[None]] | None = None,
+    on_output: Callable[[str, bytes], None] | None = None,
+) -> CommandResult:
+    """Run ``command`` in a shell with ``cwd`` (an open folder or a path) and wait for the shell to end.
+
+    Of each stream the first ``max_bytes`` are kept and given to ``on_output`` ("o" or "e", bytes) as they come. After
+    ``timeout_s`` seconds, when ``stop()`` returns, or when this coroutine is cancelled, every process it started is
+    ended; the same holds for what it left in the background. Raises ToolCallError when no shell can be started.
+    """
+    process = await _start(command, cwd, timeout_s, max_bytes, environment)
+    stopping = asyncio.ensure_future(stop()) if stop else None
+    if stopping:
+        stopping.add_done_callback(lambda _: _hang_up(process))
+    try:
+        return await asyncio.wait_for(_collect(process, on_output), timeout_s + _GIVE_UP_S)
+    except TimeoutError:
+        raise ToolCallError("the command did not end and could not be ended; it may still be running") from None
+    finally:
+        if stopping:
+            stopping.cancel()
+        await _put_away(process)
+
+
+async def _start(command: str, cwd: int | str, timeout_s: float, max_bytes: int, env: Mapping[str, str]) -> Process:
+    shell = shutil.which("bash") or shutil.which("sh")
+    if os.name != "posix" or not shell:
+        raise ToolCallError("shell commands need Linux or macOS with bash or sh", code="no_shell")
+    order = {"command": command, "shell": shell, "cwd": cwd, "timeout_s": timeout_s, "max_bytes": max_bytes}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", str(SUPERVISOR)),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={"PATH": env.get("PATH", os.defpath)},
+        pass_fds=(cwd,) if isinstance(cwd, int) else (),
+        start_new_session=True,  # an interrupt of the Jupyter kernel goes to its group and must not tear this
+    )
+    if process.stdin:
+        process.stdin.write(json.dumps({**order, "environment": dict(env)}).encode() + b"\n")
+    return process
+
+
+async def _collect(process: Process, on_output: Callable[[str, bytes], None] | None) -> CommandResult:
+    kept = {"o": bytearray(), "e": bytearray()}
+    assert process.stdout is not None
+    with suppress(asyncio.IncompleteReadError):
+        while True:
+            kind, size = struct.unpack(">cI", await process.stdout.readexactly(5))
+            data = await process.stdout.readexactly(size)
+            name = kind.decode("ascii")
+            if name == "x":
+                return _result(json.loads(data), bytes(kept["o"]), bytes(kept["e"]))
+            kept[name] += data
+            if on_output:
+                on_output(name, data)
+    raise ToolCallError("the command's supervisor ended too early; its processes may still be running")
+
+
+def _result(end: Mapping[str, object], stdout: bytes, stderr: bytes) -> CommandResult:
+    if "problem" in end:
+        raise ToolCallError(f"the command could not be started: {end['problem']}")
+    return CommandResult(
+        exit_code=int(str(end["exit_code"])),
+        reason=str(end["reason"]),
+        stdout=stdout,
+        stderr=stderr,
+        stdout_total=int(str(end["stdout_bytes"])),
+        stderr_total=int(str(end["stderr_bytes"])),
+    )
+
+
+def _hang_up(process: Process) -> None:
+    """Close the control pipe: the supervisor then ends everything."""
+    if process.stdin and not process.stdin.is_closing():
+        process.stdin.close()
+
+
+async def _put_away(process: Process) -> None:
+    """Wait until the supervisor is gone, also when this task is being cancelled: nothing may be left."""
+    _hang_up(process)
+    waiting = asyncio.ensure_future(_drain(process))
+    cancelled = False
+    while not waiting.done():
+        try:
+            await asyncio.wait({waiting}, timeout=_GIVE_UP_S)
+        except asyncio.CancelledError:
+            cancelled = True
+            continue
+        if not waiting.done():
+            process.kill()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _drain(process: Process) -> None:
+    if process.stdout:
+        while await process.stdout.read(65_536):
+            pass
+    await process.wait()
