@@ -186,7 +186,7 @@ _WORDS: dict[str, Callable[[Any, Any], str]] = {
     "contains": lambda wanted, schema: "must contain fitting items, as many as the tool's schema says",
     "minContains": lambda wanted, schema: f"must contain at least {wanted} fitting items",
     "maxContains": lambda wanted, schema: f"must contain at most {wanted} fitting items",
-    "not": lambda wanted, schema: "has a form that is not allowed",
+    "not": lambda wanted, schema: "has a form that is not allowed" if wanted else "is not allowed",
 }
 
 

@@ -24,6 +24,7 @@ __all__ = ["JsonValidationIssue", "check_schema", "format_validation_issues", "n
 
 _KEPT = 512  # schemas; a session with more tools than this rebuilds some
 _DATA_KEYWORDS = frozenset(("enum", "const", "default", "examples", "example"))
+_LISTED_SCHEMAS = frozenset(("anyOf", "oneOf", "allOf", "prefixItems"))
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 
 
@@ -34,7 +35,10 @@ class _Compiled:
 
     def __init__(self, schema: JsonObject) -> None:
         self.schema = schema
-        self.fits = compile_check(schema)
+        try:
+            self.fits = compile_check(schema)
+        except RecursionError:
+            self.fits = compile_check(False)
         self._validator: Any = None
 
     @property
@@ -60,6 +64,8 @@ def _compiled(schema: JsonObject) -> _Compiled:
 
 def check_schema(schema: JsonObject) -> None:
     """Raise ToolSchemaError unless ``schema`` is valid, describes an object, and refers to nothing outside itself."""
+    if isinstance(schema, Mapping) and schema.get("type", "object") not in ("object", ["object"]):
+        raise ToolSchemaError('parameters must describe an object: set "type" to "object"')
     _ = _compiled(schema).validator
 
 
@@ -69,12 +75,12 @@ def validate_arguments(schema: JsonObject, args: Any) -> list[JsonValidationIssu
     Raises ToolSchemaError when the schema was never checked and is of no use.
     """
     compiled = _compiled(schema)
-    if not isinstance(args, Mapping):
+    if not isinstance(args, Mapping) and schema.get("type") == "object":
         return [JsonValidationIssue(path="", message="must be an object")]
     try:
         if compiled.fits(args):
             return []
-        plain = args if isinstance(args, dict) else dict(args)
+        plain = dict(args) if isinstance(args, Mapping) else args
         return issues_of(compiled.validator.iter_errors(plain))
     except RecursionError:
         return [JsonValidationIssue(path="", message="must not be nested so deeply")]
@@ -92,8 +98,6 @@ def _make_validator(schema: JsonObject) -> Any:
 
     if not isinstance(schema, Mapping):
         raise ToolSchemaError("parameters must be a JSON Schema object")
-    if "type" in schema and schema["type"] != "object" and schema["type"] != ["object"]:
-        raise ToolSchemaError('parameters must describe an object: set "type" to "object"')
     plain = dict(schema)
     draft = _draft(plain.get("$schema"))
     try:
@@ -108,7 +112,26 @@ def _make_validator(schema: JsonObject) -> Any:
         raise ToolSchemaError(f"parameters is no valid JSON Schema: {error}") from None
     kind = _with_nullable(draft) if nullable else draft
     # An explicit registry: the default one would fetch what it does not know.
-    return kind(plain, registry=Registry())
+    return kind(_spelled_out(plain), registry=Registry())
+
+
+def _spelled_out(schema: Any) -> Any:
+    """``schema`` with False as ``{"not": {}}`` where it stands for a part: the library's error for False has no path."""
+    if not isinstance(schema, Mapping):
+        return schema
+    plain: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS and isinstance(value, Mapping):
+            plain[keyword] = {name: _part(part) for name, part in value.items()}
+        elif keyword in _LISTED_SCHEMAS and isinstance(value, list):
+            plain[keyword] = [_part(part) for part in value]
+        else:
+            plain[keyword] = value if keyword in _DATA_KEYWORDS else _spelled_out(value)
+    return plain
+
+
+def _part(schema: Any) -> Any:
+    return {"not": {}} if schema is False else _spelled_out(schema)
 
 
 @cache
