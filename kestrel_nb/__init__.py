@@ -86,14 +86,14 @@ def load_ipython_extension(ip: Any) -> None:
     """``%load_ext kestrel_nb``: register the magics."""
     from .notebook import magics
 
-    magics.load_ipython_extension(ip)
+    magics.load(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
     """``%unload_ext kestrel_nb``: take the magics away and close the app."""
     from .notebook import magics
 
-    magics.unload_ipython_extension(ip)
+    magics.unload(ip)
 
 
 def _version() -> str:
