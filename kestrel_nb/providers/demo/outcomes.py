@@ -1,0 +1,188 @@
+"""What became of the calls so far, read from the transcript, and which call comes next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Literal
+
+from ...protocol.messages import ChatMessage, ToolCallPart, ToolResultPart
+from ...protocol.tools import ToolSchema
+from .offered import Step, to_step
+from .phrases import Op
+
+State = Literal["done", "failed", "declined", "not_run", "left"]
+CHANGING = frozenset(
+    {
+        "write",
+        "append",
+        "edit",
+        "run",
+        "call",
+        "python",
+        "javascript",
+        "remember",
+        "forget",
+        "cell",
+        "finish",
+        "delegate",
+    }
+)
+"""Work that is not begun once an earlier part went wrong; looking and reading goes on."""
+MOST_FILES = 5  # how many found files "read them" opens
+_EDITED = re.compile(r"A person changed the arguments before approving\.[^\n]*\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One step with its result. ``edited``: a person changed its arguments. ``text`` is the result or the reason."""
+
+    step: Step
+    state: State
+    text: str = ""
+    edited: str = ""
+    near: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come: outcomes so far, and the calls to make now (none: all is done)."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    calls: list[Step] = field(default_factory=list)
+    question: str = ""
+
+
+def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[ToolCallPart, ToolResultPart | None]]:
+    """The calls since the last user message, in order, each with its result."""
+    start = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1) + 1
+    results = {result.call_id: result for message in messages[start:] for result in message.tool_results}
+    return [(call, results.get(call.id)) for message in messages[start:] for call in message.tool_calls]
+
+
+def follow(
+    steps: Sequence[Step], done: Sequence[tuple[ToolCallPart, ToolResultPart | None]], tools: Sequence[ToolSchema]
+) -> Progress:
+    """Go through ``steps`` along the calls already made, up to the first that was not."""
+    progress, made, looked = Progress(), iter(done), False
+    for group in _groups(steps):
+        ready = _resolve(group, progress, tools)
+        outcomes = _take(ready, made)
+        if outcomes is None:
+            progress.calls = ready
+            return progress
+        lost = next((o for o in outcomes if _is_lost(o)), None)
+        if lost is not None and not looked:
+            looked = True
+            search = _near_search(lost, tools)
+            found = _take([search], made) if search else []
+            if found is None and search:
+                progress.calls = [search]
+                return progress
+            near = tuple(paths_in(found[0].text))[:MOST_FILES] if found and found[0].state == "done" else ()
+            outcomes = [replace(o, near=near) if o is lost else o for o in outcomes]
+        progress.outcomes += outcomes
+    return progress
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    group: list[Step] = []
+    for step in steps:
+        if group and not step.op.together:
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def _take(steps: list[Step], made: Iterator[tuple[ToolCallPart, ToolResultPart | None]]) -> list[Outcome] | None:
+    """The outcomes of ``steps`` from the next calls made, or None when they were not made yet."""
+    outcomes = []
+    for step in steps:
+        call, result = next(made, (None, None))
+        if call is None:
+            return None
+        outcomes.append(_outcome(step, call, result))
+    return outcomes
+
+
+def _outcome(step: Step, call: ToolCallPart, result: ToolResultPart | None) -> Outcome:
+    if result is None:
+        return Outcome(step, "not_run", "there is no result")
+    note = _EDITED.match(result.content)
+    text = result.content[note.end() :] if note else result.content
+    edited = note[0].strip() if note else ""
+    if result.is_error:
+        return Outcome(step, "failed", text, edited)
+    if text.startswith("declined:"):
+        return Outcome(step, "declined", text.removeprefix("declined:").strip(), edited)
+    if re.match(r"(?:not run|not decided|cancelled|interrupted):", text):
+        return Outcome(step, "not_run", text, edited)
+    return Outcome(step, "done", text, edited)
+
+
+def _is_lost(outcome: Outcome) -> bool:
+    missing = re.search(r"not found|no such file|does not exist", outcome.text, re.I)
+    return outcome.state == "failed" and bool(missing) and outcome.step.op.kind in ("read", "summary", "edit")
+
+
+def _near_search(lost: Outcome, tools: Sequence[ToolSchema]) -> Step | None:
+    """A search for names near the one that was not found."""
+    stem = PurePosixPath(str(lost.step.arguments.get("path", ""))).stem
+    return (
+        to_step(Op("find", {"pattern": f"**/*{stem}*"}, "near"), tools) if re.fullmatch(r"[\w.-]{2,}", stem) else None
+    )
+
+
+def _resolve(group: list[Step], progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:
+    """``group`` with what earlier results decide filled in; steps that can't be taken become outcomes "left"."""
+    broken = any(o.state != "done" for o in progress.outcomes)
+    ready: list[Step] = []
+    for step in group:
+        if broken and (step.op.kind in CHANGING or step.op.needs):
+            progress.outcomes.append(Outcome(step, "left", "an earlier part did not work"))
+        elif step.op.needs:
+            ready += _filled(step, progress, tools)
+        else:
+            ready.append(step)
+    return ready
+
+
+def _filled(step: Step, progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:
+    last = next((o for o in reversed(progress.outcomes) if o.step.op.kind != "todo"), None)
+    if last is None:
+        progress.outcomes.append(Outcome(step, "left", "there is nothing before it that it could mean"))
+        return []
+    if step.op.needs == "result":
+        return [_with(step, tools, content=last.text.rstrip("\n") + "\n")]
+    paths = list(dict.fromkeys(paths_in(last.text)))
+    if len(paths) == 1 or (paths and "first" in step.op.text.lower()):
+        return [_with(step, tools, path=paths[0])]
+    if paths and step.op.needs == "files":
+        return [_with(step, tools, path=path) for path in paths[:MOST_FILES]]
+    reason = f"{len(paths)} files were found, say which one" if paths else "no file was found"
+    progress.outcomes.append(Outcome(step, "left", reason))
+    return []
+
+
+def _with(step: Step, tools: Sequence[ToolSchema], **args: str) -> Step:
+    op = replace(step.op, args={**step.op.args, **args}, needs="")
+    return to_step(op, tools) or step
+
+
+_PATH_LINE = re.compile(
+    r"\s*(?:[-*]\s+)?((?:[^\s:,\[\]]|(?<=\w) (?=\w))*\.\w+)(?:[:\-]\d+\b.*|:|\s{2,}.*|\s*\(.*\)|: \d.*)?$"
+)
+
+
+def paths_in(text: str) -> Iterator[str]:
+    """The paths that a result of glob or grep lists, in order, each once."""
+    seen = set()
+    for line in text.splitlines():
+        found = _PATH_LINE.match(line)
+        if found and found[1] not in seen:
+            seen.add(found[1])
+            yield found[1]

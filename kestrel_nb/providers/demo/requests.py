@@ -1,0 +1,195 @@
+"""From a person's words to the calls that answer them, or to the honest news that they were not understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ...protocol.tools import ToolSchema
+from .calls import parse_call_by_name, parse_call_by_words
+from .changes import parse_edit, parse_filler, parse_plan, parse_run, parse_write
+from .files import parse_find, parse_list, parse_read, parse_summary
+from .offered import Step, to_step
+from .others import parse_other, parse_sum, parse_time, parse_web
+from .phrases import Op, Place, match, take_place
+from .search import parse_count, parse_search
+from .text import Masked, mask, split_parts, strip_polite
+from .words import STARTS
+
+LONGEST_REQUEST = 20_000  # characters; nothing that long is one of the requests understood here
+MOST_STEPS = 30
+
+PARSERS: tuple[Callable[[str, Masked], list[Op] | None], ...] = (
+    parse_filler,
+    parse_other,
+    parse_web,
+    parse_time,
+    parse_sum,
+    parse_count,
+    parse_edit,
+    parse_write,
+    parse_run,
+    parse_list,
+    parse_find,
+    parse_summary,
+    parse_read,
+    parse_search,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """What a request comes to: ``steps``, or why there are none.
+
+    ``unknown`` is the part that was not understood, ``missing`` the kind of work for which no tool is offered.
+    """
+
+    steps: tuple[Step, ...] = ()
+    unknown: str | None = None
+    missing: Op | None = None
+    help: bool = False
+
+
+def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
+    """The steps that ``text`` asks for. All of it must be understood, else nothing is done."""
+    if len(text) > LONGEST_REQUEST:
+        return Understanding(unknown=text[:200])
+    masked = mask(text)
+    whole = strip_polite(masked.text)
+    if not whole or _asks_for_help(whole):
+        return Understanding(help=True)
+    ops = _plan(masked, tools) or _all_parts(masked, tools)
+    if isinstance(ops, str):
+        return Understanding(unknown=masked.restore(ops))
+    return _lower(ops, tools) if ops else Understanding(unknown=text.strip())
+
+
+def _asks_for_help(text: str) -> bool:
+    return bool(
+        match(
+            r"help(?:\s+me)?|hi|hello|hey|(?:good\s+)?(?:morning|afternoon|evening)|what\s+(?:else\s+)?(?:can|do)\s+you\s+(?:do|understand)(?:\s+for\s+me)?|who\s+are\s+you"
+            r"|what\s+are\s+you|(?:what|which)\s+(?:tools|commands|requests)\s+.*(?:you|there|available|offer).*|are\s+you\s+(?:an?\s+)?(?:ai|llm|real|human|bot|language\s+model).*"
+            r"|(?:list|show)\s+(?:me\s+)?(?:all\s+)?(?:the\s+|your\s+)?(?:available\s+)?(?:tools|commands)|how\s+do\s+(?:you|i\s+use\s+you)(?:\s+work)?|test(?:ing)?|start|thanks?|thank\s+you.*",
+            text,
+        )
+    )
+
+
+def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
+    """The ops of every part, or the first part that was not understood."""
+    whole = strip_polite(masked.text)
+    if "\n" not in masked.text.strip():
+        alone = _part(whole, masked, tools) if len(split_parts(masked.text, STARTS)) == 1 else _delegated(whole, masked)
+        if alone:
+            return alone
+    ops: list[Op] = []
+    place = ""
+    for part in split_parts(masked.text, STARTS):
+        if _only_place(part, masked):
+            place = part
+            continue
+        found = (_part(f"{place} {part}", masked, tools) if place else None) or _part(part, masked, tools)
+        if found is None and not _is_bare_verb(part):
+            return part
+        ops += [_refer(op, ops) for op in found or ()]
+    return ops
+
+
+def _only_place(part: str, masked: Masked) -> bool:
+    """ "In config.toml, ...": a place for the part that follows."""
+    text, place = take_place(f"x {part}", masked, "in|inside|within|under")
+    return text == "x" and part != "here" and place != Place()
+
+
+def _delegated(text: str, masked: Masked) -> list[Op] | None:
+    """A task for a helper is handed over whole, with its commas and its "and then"."""
+    ops = parse_other(text, masked)
+    return ops if ops and ops[0].kind in ("delegate", "remember") else None
+
+
+def _is_bare_verb(part: str) -> bool:
+    """ "open and read x": the first verb says nothing that the second does not."""
+    return bool(match(r"open|go|look|find|get|take|load|search|see|check|come", part))
+
+
+def _part(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
+    named = parse_call_by_name(part, masked, tools) or parse_call_by_words(part, masked, tools)
+    if named:
+        return named
+    for parse in PARSERS:
+        ops = parse(part, masked)
+        if ops is not None:
+            return ops
+    return parse_call_by_words(part, masked, tools, loose=True)
+
+
+def _refer(op: Op, before: list[Op]) -> Op:
+    """ "read it": the file that an earlier part named, if it named one; found files are known only later."""
+    if op.kind == "count" or op.kind == "search":
+        return _refer_search(op, before)
+    if op.needs not in ("file", "files") or not before:
+        return op
+    named = before[-1].args.get("path")
+    if before[-1].kind in ("read", "summary", "write", "edit", "append") and named:
+        return replace(op, args={**op.args, "path": named}, needs="")
+    return op
+
+
+def _refer_search(op: Op, before: list[Op]) -> Op:
+    """ "list the Python files and count the lines that contain X": X is counted in those files."""
+    if not before or op.args.get("path") or op.args.get("glob"):
+        return op
+    last = before[-1]
+    if last.kind in ("find", "count_files"):
+        name = last.args["pattern"].removeprefix("**/")
+        where = {"glob": name} if name != "*" else {}
+        return replace(op, args={**op.args, **where, **({"path": last.args["path"]} if "path" in last.args else {})})
+    if (
+        last.kind in ("read", "summary")
+        and "path" in last.args
+        and re.search(r"\b(?:it|the file|there|that file)\b", op.text, re.I)
+    ):
+        return replace(op, args={**op.args, "path": last.args["path"]})
+    return op
+
+
+def _plan(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
+    text = masked.text.strip()
+    planned = parse_plan(_strip_lines(text), masked)
+    if planned is None or not planned[0]:
+        return None
+    items, do_it = planned
+    if not do_it:
+        return [Op("todo", {"todos": _todos(items, -1)}, "plan")]
+    ops: list[Op] = []
+    for number, item in enumerate(items):
+        part_masked = mask(item)
+        work = _part(strip_polite(part_masked.text), part_masked, tools)
+        if not work:
+            return [Op("todo", {"todos": _todos(items, -1)}, "plan")]
+        ops += [Op("todo", {"todos": _todos(items, number)}, "plan"), *(_refer(op, ops) for op in work)]
+    return [*ops, Op("todo", {"todos": _todos(items, len(items))}, "plan")]
+
+
+def _strip_lines(text: str) -> str:
+    """The polite words go from the first line; the others are the tasks and stay lines."""
+    first, newline, rest = text.partition("\n")
+    colon = ":" if first.rstrip().endswith(":") else ""
+    return strip_polite(first.rstrip().rstrip(":")) + colon + newline + rest
+
+
+def _todos(items: list[str], current: int) -> list[dict[str, str]]:
+    """``items`` with those before ``current`` done and that one begun; -1: none begun."""
+    states = ["completed" if n < current else "in_progress" if n == current else "pending" for n in range(len(items))]
+    return [{"text": item, "state": state} for item, state in zip(items, states, strict=True)]
+
+
+def _lower(ops: list[Op], tools: Sequence[ToolSchema]) -> Understanding:
+    steps: list[Step] = []
+    for op in ops[:MOST_STEPS]:
+        step = to_step(op, tools)
+        if step is None:
+            return Understanding(missing=op)
+        steps.append(step)
+    return Understanding(steps=tuple(steps)) if steps else Understanding(help=True)

@@ -1,0 +1,280 @@
+"""Requests to search in files and to count what is found."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .files import ASK, NAME_CONDITIONS, SHOW, parse_find
+from .phrases import FLAGS, KIND, Op, file_name, kind_glob, match, pattern_of, take_place
+from .text import Masked
+from .words import NUMBER, number
+
+_OPTIONS = (
+    (
+        r",?\s*(?:\(\s*)?(?:case[\s-]*insensitive(?:ly)?|ignor(?:e|ing)\s+(?:the\s+)?(?:upper\s+and\s+lower\s+)?case|regardless\s+of\s+case"
+        r"|(?:in\s+)?(?:upper|lower)\s+or\s+(?:upper|lower)\s*case|in\s+any\s+case|no\s+matter\s+the\s+case)(?:\s*\))?",
+        lambda n: {"ignore_case": True},
+    ),
+    (
+        rf",?\s*with\s+({NUMBER})\s+lines?\s+of\s+context|,?\s*with\s+({NUMBER})\s+lines?\s+(?:around|before\s+and\s+after)(?:\s+(?:it|each|them))?",
+        lambda n: {"context": n},
+    ),
+    (
+        rf",?\s*(?:\(\s*)?(?:at\s+most|no\s+more\s+than|max(?:imum)?|limited?\s+(?:it\s+)?to|up\s+to)\s+({NUMBER})(?:\s+(?:results?|match(?:es)?|hits?|lines?))?(?:\s*\))?",
+        lambda n: {"max_results": n},
+    ),
+    (
+        rf"\b(?:the\s+)?first\s+({NUMBER})\s+(?=(?:match(?:es)?|hits?|results?|occurrences|mentions|lines?)\b)",
+        lambda n: {"max_results": n},
+    ),
+)
+
+
+def _take_options(text: str) -> tuple[str, dict[str, Any]]:
+    args: dict[str, Any] = {}
+    for pattern, build in _OPTIONS:
+        found = re.search(pattern, text, re.I)
+        if found:
+            amount = next((number(group) for group in found.groups() if group), 0)
+            args |= build(amount)
+            text = re.sub(r"\s+", " ", text[: found.start()] + " " + text[found.end() :]).strip()
+    return text, args
+
+
+HITS = r"(?:(?:all|any|every|each|the|places?|spots?)\s+)*(?:occurrences?|mentions?|uses?|usages?|instances?|references?|appearances?|matches|hits|calls?|hits)\s+(?:of|to|for)\s+"
+LINES = r"(?:(?:all|any|every|each|the|those|only)\s+)*(?:lines?|places?|rows?|spots?|sentences?|paragraphs?)\s*"
+HAVING = (
+    r"(?:(?:that|which|who)\s+)?(?:contain(?:s|ing)?|mention(?:s|ing)?|match(?:es|ing)?|includ(?:e|es|ing)|ha(?:ve|s)|having|with|us(?:e|es|ing)"
+    r"|call(?:s|ing)?|say(?:s|ing)?|refer(?:s|ring|ences?|encing)?(?:\s+to)?|talk(?:s|ing)?\s+about|do(?:es)?\s+use)\s+"
+)
+FILES = r"(?:(?:all|any|every|each|the|of|our|my)\s+)*(?:files?|modules?|scripts?|documents?|docs|pages?|ones|code|notebooks?)"
+WHERE = r"(?:(?:show|tell|find|see|know|look|check|find\s+out|let\s+me\s+know|list)(?:\s+me)?\s+)?(?:where|wherever|everywhere)\s+(?:do\s+(?:we|i|you|they)\s+|does\s+it\s+|(?:is|are)\s+)?"
+USED = r"(?:used|called|mentioned|referenced|imported|appears?|occurs?|found|set|written|happens?|needed|shows?\s+up|comes?\s+up|invoked|documented|described)"
+GREP = r"(?:search|grep|rg|look|scan|hunt|query|ripgrep)"
+
+
+def parse_search(part: str, masked: Masked) -> list[Op] | None:
+    """Search in files for a text or a regular expression."""
+    text, options = _take_options(part)
+    found = (
+        _two_sided(text, masked)
+        or _definition(text, masked)
+        or _imports(text, masked)
+        or _by_subject(text, masked)
+        or _plain(text, masked)
+    )
+    if found is None:
+        return None
+    pattern, where = found
+    return [Op("search", {"pattern": pattern, **where, **options}, part)]
+
+
+Found = tuple[str, dict[str, Any]]
+
+
+def _two_sided(text: str, masked: Masked) -> Found | None:
+    """``search the docs for X``, ``look in config.toml for X``, ``grep X src``, ``in app.py find X``."""
+    for pattern, term, where in (
+        (rf"(?:{GREP}|check)\s+(?:(?:in(?:side)?|through|within)\s+)?((?!for\b).+?)\s+for\s+(.+)", 2, 1),
+        (rf"(?:in|inside|within|under)\s+(.+?)\s*,?\s+(?:{GREP}|find|locate)\s+(?:for\s+)?(.+)", 2, 1),
+        (r"(?:grep|rg)(?:\s+-\w+)*\s+(\S+)\s+(?:in\s+)?(\S+)", 1, 2),
+    ):
+        found = match(pattern, text)
+        if not found:
+            continue
+        rest, place = take_place(f"x in {found[where]}", masked)
+        goal = re.sub(rf"^(?:{HITS}|{LINES}{HAVING})", "", found[term], flags=re.I)
+        wanted = pattern_of(goal, masked)
+        if rest == "x" and wanted and not file_name(goal, masked):
+            flags = {"ignore_case": True} if re.match(r"(?:grep|rg)\s+-\w*i", text) else {}
+            return wanted, {**place.args(), **flags}
+    return None
+
+
+def _definition(text: str, masked: Masked) -> Found | None:
+    rest, place = take_place(text, masked)
+    found = match(
+        rf"{WHERE}(?:the\s+)?(.+?)\s+(?:is\s+|are\s+|gets?\s+)?(?:defined|declared|implemented)", rest
+    ) or match(
+        r"(?:find|show(?:\s+me)?|locate|search\s+for|look\s+for|where\s+is)\s+the\s+(?:definition|declaration|implementation)\s+of\s+(.+)",
+        rest,
+    )
+    if not found:
+        return None
+    name = masked.plain(
+        re.sub(r"^(?:the\s+)?(?:function|class|method|variable|constant)\s+", "", found[1], flags=re.I)
+    ).strip()
+    name = name.removesuffix("()")
+    return (rf"\b(def|class)\s+{name}\b|^\s*{name}\s*=", place.args()) if re.fullmatch(r"\w+", name) else None
+
+
+def _imports(text: str, masked: Masked) -> Found | None:
+    rest, place = take_place(text, masked)
+    found = match(
+        rf"(?:{ASK}|{SHOW}|who)\s+(?:(?:{FILES}|{KIND})\s+)?(?:that\s+|which\s+)?import(?:s|ing)?\s+(.+)", rest
+    )
+    where = match(rf"{WHERE}(?:we\s+)?(?:import\s+)?(.+?)(?:\s+is)?\s+imported", rest)
+    name = masked.plain((found or where)[found.lastindex or 1 if found else 1]).strip() if (found or where) else ""  # type: ignore[index]
+    if not re.fullmatch(r"[\w.]+", name):
+        return None
+    glob = {"glob": kind_glob(found)} if found and (found["kind"] or found["ext"]) else {}
+    return rf"^\s*(import|from)\s+{name.replace('.', chr(92) + '.')}\b", {**place.args(), **glob}
+
+
+def _by_subject(text: str, masked: Masked) -> Found | None:
+    """``which Python files mention X``, ``lines with X``, ``where is X used``, ``is X mentioned anywhere``."""
+    rest, place = take_place(text, masked)
+    where = place.args()
+    subject = match(
+        rf"(?:(?:{SHOW}|{ASK}|print|in\s+which|who|how\s+many)\s+)(?:names\s+of\s+)?(?:(?:all|any|the|every|of|each|our|my|also)\s+)*"
+        rf"(?:(?P<all>{FILES})|{KIND}|(?P<lines>{LINES}))\s*(?:there\s+are\s+|are\s+there\s+)?(?:{HAVING}|(?:is|are|does|do)\s+)(?P<term>.+)",
+        rest,
+    )
+    if subject:
+        term = re.sub(rf"\s+{USED}$", "", subject["term"], flags=re.I)
+        pattern = pattern_of(term, masked)
+        kind = subject["kind"] or subject["plural"] or subject["ext"] or subject["code"]
+        return (pattern, {**where, **({"glob": kind_glob(subject)} if kind else {})}) if pattern else None
+    usage = (
+        match(rf"{WHERE}(?P<term>.+?)\s+(?:is\s+|are\s+|gets?\s+|being\s+)?{USED}", rest)
+        or match(rf"(?:is|are|does|do)\s+(?P<term>.+?)\s+(?:{USED}|occur|appear)(?:\s+anywhere)?", rest)
+        or match(
+            rf"{WHERE}(?:{LINES})?(?:we\s+|it\s+)?(?:says?|uses?|calls?|mentions?|contains?|reads?|use)\s+(?P<term>.+)",
+            rest,
+        )
+        or match(r"who\s+(?:uses?|calls?)\s+(?P<term>.+)", rest)
+    )
+    pattern = pattern_of(usage["term"], masked) if usage else None
+    return (pattern, where) if pattern else None
+
+
+def _plain(text: str, masked: Masked) -> Found | None:
+    """``search for X in Y``, ``find X``, ``grep X``."""
+    rest, place = take_place(text, masked)
+    found = match(
+        rf"(?P<verb>{GREP}(?:\s+through)?|find|locate|list|show(?:\s+me)?|print|display|give\s+me|extract)(?:\s+for)?(?:\s+(?:me|up))?\s+(?P<term>.+)",
+        rest,
+    )
+    if not found or match(r"look(?:ing)?\s+(?!for\b).*", rest):
+        return None
+    term = re.sub(rf"^(?:{HITS}|{LINES}{HAVING})", "", found["term"], flags=re.I)
+    explicit = term != found["term"]
+    pattern = pattern_of(term, masked)
+    if pattern is None:
+        return None
+    verb = found["verb"].lower()
+    if not explicit and re.match(r"list|show|print|display|give|extract", verb):
+        return (pattern, place.args()) if pattern != _escaped_words(term) and not masked.literal(term) else None
+    if not explicit and verb in ("find", "locate") and not _searchable(term, pattern, masked, place.args()):
+        return None
+    if not explicit and file_name(term, masked) and masked.literal(term) is None:
+        return None
+    return pattern, place.args()
+
+
+def _escaped_words(term: str) -> str:
+    return re.sub(r"([\\.^$*+?{}\[\]()|])", r"\\\1", term)
+
+
+def _searchable(term: str, pattern: str, masked: Masked, where: dict[str, Any]) -> bool:
+    """``find X``: a quoted text, a known thing, one that a noun announces, or one word with a place to look in."""
+    if masked.literal(term) or pattern != _escaped_words(term):
+        return True
+    return " " not in term and (bool(where) or bool(re.search(r"[_()A-Z.]", term[1:])))
+
+
+HOW_MANY = (
+    r"(?:(?:tell\s+me|show\s+me|know|find\s+out|see|compute|report|give\s+me|get|check|determine)\s+)?(?:how\s+many|count(?:\s+up)?|(?:the\s+)?(?:total\s+)?(?:number|count|amount)\s+of"
+    r"|count\s+(?:the\s+)?(?:total\s+)?number\s+of|count\s+how\s+many|how\s+often|what\s+is\s+the\s+number\s+of)"
+)
+
+
+def parse_count(part: str, masked: Masked) -> list[Op] | None:
+    """Count lines, matches or files."""
+    text, options = _take_options(part)
+    head = re.match(rf"{HOW_MANY}\s+", text, re.I)
+    if not head:
+        return None
+    often = "often" in head[0].lower()
+    body = re.sub(r"^(?:the|all|all\s+the|of|of\s+the|different|total)\s+", "", text[head.end() :], flags=re.I)
+    return (
+        _count_files(body, part, masked)
+        or _count_lines(body, part, options, masked)
+        or _count_term(body, part, options, often, masked)
+    )
+
+
+def _count_files(body: str, part: str, masked: Masked) -> list[Op] | None:
+    bare = re.sub(r"\s+(?:are|is|do)\s+(?:there|we\s+have|i\s+have)\b", "", body, flags=re.I)
+    bare = re.sub(r"\s+(?:exist|live|are|there)(?=\s|$)", "", bare, flags=re.I)
+    if re.search(rf"\b(?:{HAVING.removesuffix(chr(92) + 's+')})\s", bare, re.I) and not any(
+        re.search(condition, bare, FLAGS) for condition, _ in NAME_CONDITIONS[:-1]
+    ):
+        return None
+    _, place = take_place(bare, masked)
+    if match(rf"{FILES}", take_place(bare, masked)[0]) and not place.glob:
+        return [Op("count_files", {"pattern": "**/*", **place.args()}, part)]
+    ops = parse_find(f"find {bare}", masked)
+    return [Op("count_files", ops[0].args, part)] if ops and ops[0].args["pattern"] != "**/lines" else None
+
+
+def _count_lines(body: str, part: str, options: dict[str, Any], masked: Masked) -> list[Op] | None:
+    """``lines in F``, ``lines of the Python files that contain X``, ``lines F has``."""
+    found = match(rf"(?:(?P<empty>empty|blank)\s+)?(?:{LINES})(?:of\s+(?:code|text)\s*)?(?P<rest>.*)", body)
+    if not found:
+        return None
+    rest = re.sub(
+        r"^(?:are\s+there|there\s+are|are|do\s+we\s+have|is)\s*(?=in\b|that\b|with\b|$)", "", found["rest"], flags=re.I
+    )
+    rest = re.sub(r"\s+are\s+there$", "", rest, flags=re.I)
+    own = match(r"(?:does\s+|do\s+)?(.+?)\s+ha(?:ve|s)(?:\s+got)?", rest)
+    pattern: str | None = r"^\s*$" if found["empty"] else "^"
+    contained = re.search(rf"(?:^|\s){HAVING}(?P<term>.+)$", rest, FLAGS)
+    if own:
+        rest = f"in {own[1]}"
+    elif contained:
+        before = rest[: contained.start()].strip()
+        term, after = take_place(contained["term"], masked)
+        pattern = pattern_of(re.sub(r"^(?:in\s+them\s+)", "", term), masked)
+        lines_rest, place = (
+            take_place(f"x {before}", masked, "in|of|inside|from|across|within|under|over") if before else ("x", after)
+        )
+        where = {**after.args(), **place.args()}
+        return [Op("count", {"pattern": pattern, **where, **options}, part)] if pattern and lines_rest == "x" else None
+    bare, place = take_place(f"x {rest}".strip(), masked, "in|of|inside|from|across|within|under|over")
+    if bare != "x" or not pattern or (rest == "" and pattern == "^"):
+        return None
+    return [Op("count", {"pattern": pattern, **place.args(), **options}, part)]
+
+
+def _count_term(body: str, part: str, options: dict[str, Any], often: bool, masked: Masked) -> list[Op] | None:
+    """``occurrences of X in F``, ``TODOs in src``, ``how often is X used``, ``how many times does X occur``."""
+    body = re.sub(r"^times\s+", "", body, flags=re.I)
+    files_with = match(rf"(?:(?P<all>{FILES})|{KIND})\s+(?:{HAVING})(?P<term>.+)", body)
+    if files_with:
+        term, place = take_place(files_with["term"], masked)
+        pattern = pattern_of(term, masked)
+        kind = {} if files_with["all"] else {"glob": kind_glob(files_with)}
+        return [Op("count", {"pattern": pattern, **place.args(), **kind, **options}, part)] if pattern else None
+    body = re.sub(r"\s+(?:are|is)\s+there\b|\s+there\s+are\b", "", body, flags=re.I)
+    term, place = take_place(body, masked)
+    usage = match(
+        rf"(?:is\s+|are\s+|does\s+|do\s+|has\s+|have\s+|do\s+we\s+)?(?P<term>.+?)\s+(?:is\s+|are\s+|been\s+)?(?:{USED}|occur|appear|come\s+up|show\s+up)",
+        term,
+    )
+    calls = match(r"(?:do\s+we\s+|do\s+i\s+|does\s+it\s+)(?:use|call|mention|import)\s+(?P<term>.+)", term)
+    wanted = (calls or usage or {"term": re.sub(rf"^(?:{HITS})", "", term, flags=re.I)})["term"]
+    wanted = re.sub(r"\s+(?:are|is|do\s+we\s+have|exist)$", "", wanted, flags=re.I)
+    pattern = pattern_of(wanted, masked)
+    announced = often or calls or usage or wanted != term or masked.literal(wanted) is not None
+    if pattern is None or (not announced and pattern == _escaped_words(wanted) and not place.args()):
+        return None
+    glob = (
+        {"glob": "*.py"}
+        if re.search(r"def|class|import", pattern)
+        and pattern.startswith("^")
+        and not place.args().get("path", "").count(".")
+        else {}
+    )
+    return [Op("count", {"pattern": pattern, **glob, **place.args(), **options}, part)]
