@@ -116,7 +116,7 @@ def _make_validator(schema: JsonObject) -> Any:
 
 
 def _spelled_out(schema: Any) -> Any:
-    """``schema`` with False as ``{"not": {}}`` where it stands for a part: the library's error for False has no path."""
+    """``schema`` with False as ``{"not": {}}`` where it stands for a part: the library gives False no path."""
     if not isinstance(schema, Mapping):
         return schema
     plain: dict[str, Any] = {}
