@@ -146,7 +146,8 @@ def _word_allows(pattern: str, word: str) -> bool:
 
 
 def _stays_inside(word: str) -> bool:
-    return not word.startswith("/") and ".." not in word.replace("=", "/").replace(":", "/").split("/")
+    values = re.split("[=:]", word)
+    return not any(value.startswith("/") or ".." in value.split("/") for value in values)
 
 
 def _words_concern(patterns: list[str], words: list[str]) -> bool:

@@ -17,10 +17,24 @@ KEY = "sk-Ab1/cd+2=Ef~3 gh"
 
 @pytest.mark.parametrize(
     "name",
-    (
-        "OPENAI_API_KEY GITHUB_TOKEN my_secret PGPASSWORD DB_PASS MYSQL_PWD AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID "
-        "HTTP_AUTH AUTHORIZATION GOOGLE_CREDENTIALS SENTRY_DSN SSH_PASSPHRASE NPM_AUTHTOKEN LDAP_PASSWD apikey"
-    ).split(),
+    [
+        "OPENAI_API_KEY",
+        "GITHUB_TOKEN",
+        "my_secret",
+        "PGPASSWORD",
+        "DB_PASS",
+        "MYSQL_PWD",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "HTTP_AUTH",
+        "AUTHORIZATION",
+        "GOOGLE_CREDENTIALS",
+        "SENTRY_DSN",
+        "SSH_PASSPHRASE",
+        "NPM_AUTHTOKEN",
+        "LDAP_PASSWD",
+        "apikey",
+    ],
 )
 def test_names_that_look_like_keys(name: str) -> None:
     assert known_secrets({name: "a1b2c3d4e5f6"}) == ("a1b2c3d4e5f6",)
