@@ -204,7 +204,7 @@ def _tagged(kinds: Mapping[str, type]) -> Decoder:
         tag = _decode_object(data, where).get("kind")
         if not isinstance(tag, str) or tag not in kinds:
             raise CodecError(f"{where}.kind: unknown kind {str(tag)[:40]!r}")
-        return _decoder(kinds[tag])({key: item for key, item in data.items() if key != "kind"}, where)
+        return _decoder(kinds[tag])(data, where)
 
     return read
 
@@ -260,7 +260,8 @@ def _dataclass(kind: type) -> Decoder:
     hints = _hints(kind)
     fields = {camel(name): (name, _decoder(hints[name])) for name, _, _, _ in _plan(kind)}
     keeps_unknown = "extra" in fields
-    is_event = issubclass(kind, _events.SessionEvent)
+    tag = _tag(kind)
+    tag_key = tag[0] if tag else None
 
     def read(data: Any, where: str) -> Any:
         if not isinstance(data, Mapping):
@@ -273,7 +274,7 @@ def _dataclass(kind: type) -> Decoder:
             if key in fields:
                 name, inner = fields[key]
                 values[name] = inner(item, f"{where}.{key}")
-            elif not (is_event and key == "type"):
+            elif key != tag_key:
                 unknown[key] = item
         if unknown and keeps_unknown:
             values["extra"] = {**values.get("extra", {}), UNKNOWN: unknown}
