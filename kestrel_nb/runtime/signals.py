@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from ..protocol.errors import CancelledByUser
+
+T = TypeVar("T")
 
 
 class CancelSignal:
@@ -70,3 +73,43 @@ class CancelSignal:
         """Raise CancelledByUser once cancelled: for work that looks now and then."""
         if self._cancelled:
             raise CancelledByUser(self.reason)
+
+
+async def until_cancelled(work: Coroutine[Any, Any, T], signal: CancelSignal, *, grace_s: float = 0.5) -> T:
+    """The result of ``work``, or CancelledByUser once ``signal`` is cancelled.
+
+    ``work`` is cancelled then and given ``grace_s`` seconds to clean up; after that it is left behind. Its own
+    exceptions come through, a CancelledError of its own making as RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def wake_from_any_thread() -> None:
+        loop.call_soon_threadsafe(wake)
+
+    task.add_done_callback(wake)
+    dispose = signal.on_cancel(wake_from_any_thread)
+    try:
+        await woken
+        if not task.done():
+            await _stop(task, grace_s)
+            raise CancelledByUser(signal.reason)
+    except asyncio.CancelledError:
+        await _stop(task, grace_s)
+        raise
+    finally:
+        dispose()
+    if task.cancelled():
+        raise RuntimeError("the work cancelled itself")
+    return task.result()
+
+
+async def _stop(task: asyncio.Task[Any], grace_s: float) -> None:
+    task.cancel()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else will look at it
+    await asyncio.wait({task}, timeout=grace_s)

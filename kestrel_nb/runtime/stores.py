@@ -51,6 +51,14 @@ class SharedStore(Protocol):
         """The answer that another process left, once; None when there is none."""
 
 
+@runtime_checkable
+class AttachmentStore(Protocol):
+    """A store that can keep large tool data beside a session."""
+
+    async def attach(self, id: str, name: str, text: str) -> str:
+        """Keep ``text`` (JSON) under a name made from ``name``; returns where, for a person. Raises StoreError."""
+
+
 class MemorySessionStore:
     """Keeps sessions for as long as the process lives."""
 

@@ -1,0 +1,39 @@
+"""Settings of an application, with the specification's names in snake_case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .protocol.errors import UsageError
+from .runtime.approvals import DEFAULT_TIMEOUT_S
+from .runtime.manager import DEFAULT_MAX_STEPS
+from .runtime.retry import RetryOptions
+
+CORE_TOOLS = "tools-core"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KestrelConfig:
+    """What an application may be told beside its models and tools.
+
+    ``plugins`` are names to activate; ``plugin_config`` holds each plugin's own section by name.
+    ``approval_timeout_s`` is in seconds, None waits for ever. Raises UsageError for values that can't work.
+    """
+
+    model: str | None = None
+    plugins: tuple[str, ...] = (CORE_TOOLS,)
+    plugin_config: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    system_prompt: str | None = None  # appended to the default prompt as additional instructions
+    max_steps: int = DEFAULT_MAX_STEPS
+    temperature: float | None = None
+    max_tokens: int | None = None
+    retry: RetryOptions = field(default_factory=RetryOptions)
+    approval_timeout_s: float | None = DEFAULT_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise UsageError("max_steps must be at least 1")
+        if self.approval_timeout_s is not None and self.approval_timeout_s <= 0:
+            raise UsageError("approval_timeout_s must be more than 0, or None to wait for ever")

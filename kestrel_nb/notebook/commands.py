@@ -1,0 +1,232 @@
+"""``%kestrel WORD ...``: each command parses its words and calls one thing. They return objects and print nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from IPython.core.error import UsageError as ShellUsageError
+from IPython.display import display
+
+from ..app import Kestrel
+from ..protocol.errors import KestrelError, UsageError
+from ..protocol.sessions import ApprovalDecision
+from .cell import OPTIONS, split_words
+from .inbox import Inbox
+from .state import NotebookState, current, is_tool, variables_of
+
+
+class Text:
+    """A few lines of text that show as they are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+async def run_line(line: str) -> Any:
+    """Work one ``%kestrel`` line. A person's mistake is one line of text."""
+    try:
+        words = split_words(line)
+        if not words:
+            raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
+        command = COMMANDS.get(words[0])
+        if command is None:
+            near = get_close_matches(words[0], COMMANDS, n=1)
+            hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
+            raise UsageError(f'no command "{words[0]}"; {hint}')
+        if len(words) - 1 > command.most:
+            raise UsageError(f"usage: %kestrel {words[0]} {command.usage}".rstrip())
+        return await command.work(current(), words[1:])
+    except KestrelError as error:
+        raise ShellUsageError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One word of ``%kestrel``: what follows it, what it does, at most how many words it takes."""
+
+    usage: str
+    help: str
+    most: int
+    work: Callable[[NotebookState, list[str]], Awaitable[Any]]
+
+
+async def _use(state: NotebookState, words: list[str]) -> None:
+    """Take a model, an application or a tool. Raises UsageError that names what there is."""
+    if not words:
+        raise UsageError("usage: %kestrel use MODEL, or the name of a variable that holds a Kestrel or a tool")
+    value = state.namespace.get(words[0])
+    if isinstance(value, Kestrel):
+        await value.initialize()
+        state.use_app(value)
+        return
+    await state.app.initialize()
+    if is_tool(value):
+        state.app.tools.register(value, replace=True)  # type: ignore[arg-type]
+        return
+    try:
+        state.app.models.set_default(words[0])
+    except KestrelError as error:
+        apps = variables_of(state.namespace, Kestrel)
+        raise UsageError(f"{error}" + (f"; variables with a Kestrel: {', '.join(apps)}" if apps else "")) from None
+    state.session().set_model(words[0])
+
+
+async def _models(state: NotebookState, words: list[str]) -> Any:
+    await state.app.initialize()
+    default = state.session().model
+    rows = [
+        {
+            "model": info.id,
+            "label": info.label or info.id,
+            "provider": info.provider,
+            "current": info.id == default,
+            "tools": info.supports_tools,
+            "context_window": info.context_window,
+        }
+        for info in state.app.models.list()
+    ]
+    return _frame(rows)
+
+
+async def _tools(state: NotebookState, words: list[str]) -> Any:
+    await state.app.initialize()
+    rows = [
+        {"tool": schema.name, "permission": schema.permission, "description": schema.description.split("\n")[0]}
+        for schema in state.app.tools.schemas()
+    ]
+    return _frame(rows)
+
+
+async def _sessions(state: NotebookState, words: list[str]) -> Any:
+    await state.app.initialize()
+    await state.app.sessions.refresh()
+    rows = []
+    for summary in state.app.sessions.list():
+        session = state.app.sessions.get(summary.id)
+        rows.append(
+            {
+                "session": summary.id,
+                "title": summary.title,
+                "model": summary.model,
+                "messages": summary.message_count,
+                "running": summary.is_running,
+                "waiting": summary.pending_approvals,
+                "interrupted": len(session.interrupted),
+            }
+        )
+    return _frame(rows, ("session", "title", "model", "messages", "running", "waiting", "interrupted"))
+
+
+def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> Any:
+    from ..frames import to_frame
+
+    return to_frame(rows if rows else {"columns": list(columns), "rows": []})
+
+
+async def _new(state: NotebookState, words: list[str]) -> None:
+    await state.app.initialize()
+    state.new_session(words[0] if words else None)
+
+
+async def _show(state: NotebookState, words: list[str]) -> None:
+    """Display a record again: of the last run, or of the one that a variable holds."""
+    handle = state.namespace.get(words[0]) if words else state.last
+    if handle is None and words:
+        raise UsageError(f'no variable "{words[0]}" holds a run')
+    if handle is None:
+        raise UsageError("no run yet in this kernel; a %%kestrel cell starts one")
+    record = getattr(handle, "record", None)
+    if not isinstance(record, dict):
+        raise UsageError(f'"{words[0]}" holds no run')
+    display(record, raw=True)
+
+
+async def _cancel(state: NotebookState, words: list[str]) -> Text:
+    await state.app.initialize()
+    session = state.find_session(words[0] if words else None)
+    if not session.cancel():
+        return Text("nothing is running there")
+    await session.ended()
+    return Text("stopped")
+
+
+async def _approve(state: NotebookState, words: list[str]) -> Any:
+    """Approve a question; ``--session`` also allows its tool from now on. Finishes a run left by an earlier kernel."""
+    remember = "--session" in words
+    ids = [word for word in words if word != "--session"]
+    if len(ids) != 1:
+        raise UsageError("usage: %kestrel approve ID [--session]; %kestrel inbox lists the questions")
+    return await _answer(state, ids[0], ApprovalDecision(approved=True, remember="session" if remember else None))
+
+
+async def _decline(state: NotebookState, words: list[str]) -> Any:
+    if not words:
+        raise UsageError('usage: %kestrel decline ID ["reason"]; %kestrel inbox lists the questions')
+    return await _answer(state, words[0], ApprovalDecision(approved=False, reason=" ".join(words[1:]) or None))
+
+
+async def _answer(state: NotebookState, word: str, decision: ApprovalDecision) -> Any:
+    """Answer, and show the run that goes on here, if one does."""
+    from .run_cell import Screen
+
+    await state.app.initialize()
+    await state.app.sessions.refresh()
+    id = state.approval_id(word)
+    request = next((item for item in state.app.approvals.pending() if item.id == id), None)
+    session = state.app.sessions.get(request.session_id) if request else None
+    screen = Screen.for_resumed(state, session) if session and not session.is_running else None
+    try:
+        state.app.approvals.resolve(id, decision, answered_by="command")
+    except BaseException:
+        if screen:
+            screen.abandon()
+        raise
+    verb = "approved" if decision.approved else "declined"
+    if screen is None or session is None:
+        return Text(f"{verb}; the run goes on in its own cell")
+    if not session.is_running:
+        screen.abandon()
+        return Text(f"{verb}; the process that works on that session takes the answer")
+    await screen.follow(session)
+    return None
+
+
+async def _inbox(state: NotebookState, words: list[str]) -> Inbox:
+    await state.app.initialize()
+    await state.app.sessions.refresh()
+    return Inbox.of(state)
+
+
+async def _help(state: NotebookState, words: list[str]) -> Text:
+    """What there is, or one word of it."""
+    if words and words[0] in COMMANDS:
+        command = COMMANDS[words[0]]
+        return Text(f"%kestrel {words[0]} {command.usage}".rstrip() + f"\n    {command.help}")
+    lines = ["%%kestrel [options], with the request below it, runs an agent in the cell:"]
+    for option in OPTIONS:
+        names = ", ".join(option.names) + (f" {option.value}" if option.value else "")
+        lines.append(f"    {names:<24} {option.help}")
+    lines.append("%kestrel WORD:")
+    lines += [f"    {f'{name} {command.usage}'.rstrip():<24} {command.help}" for name, command in COMMANDS.items()]
+    return Text("\n".join(lines))
+
+
+COMMANDS = {
+    "use": Command("NAME", "use a model, or a Kestrel or a tool that a variable holds", 1, _use),
+    "models": Command("", "the models, as a DataFrame", 0, _models),
+    "tools": Command("", "the tools and their permissions, as a DataFrame", 0, _tools),
+    "sessions": Command("", "the sessions, as a DataFrame", 0, _sessions),
+    "new": Command("[NAME]", "begin a new session", 1, _new),
+    "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show),
+    "cancel": Command("[SESSION]", "stop a run", 1, _cancel),
+    "inbox": Command("", "the questions that wait for an answer", 0, _inbox),
+    "approve": Command("ID [--session]", "approve a question", 2, _approve),
+    "decline": Command("ID [REASON]", "decline a question", 99, _decline),
+    "help": Command("[WORD]", "this list, or one word of it", 1, _help),
+}

@@ -1,0 +1,136 @@
+"""The extension: ``%load_ext kestrel_nb`` and what it puts into the shell. Loading it is its first effect.
+
+``%%kestrel`` becomes an awaited call before IPython sees a cell magic, and so does ``%kestrel`` at the left margin:
+then widget messages are handled while they wait. Both names are ordinary magics too, for help, completion and places
+where nothing can be awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TokenTransformBase
+
+_CELL = re.compile(r"%%kestrel(?:[ \t]+(?P<line>.*))?$")
+_RUN_CELL = "await __import__('kestrel_nb.notebook.run_cell', fromlist=['run_cell']).run_cell"
+_RUN_LINE = "await __import__('kestrel_nb.notebook.commands', fromlist=['run_line']).run_line"
+
+
+class CellRewrite:
+    """``%%kestrel ARGS`` and the body below it as one awaited call."""
+
+    has_side_effects = False  # IPython may call it more than once for a cell
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """The lines of the cell, rewritten when it is ours."""
+        start = next((index for index, line in enumerate(lines) if line.strip()), 0)
+        found = _CELL.match(lines[start].rstrip("\r\n")) if lines and self._shell.autoawait else None
+        if found is None:
+            return lines
+        body = "".join(lines[start + 1 :])
+        return [f"{_RUN_CELL}({(found['line'] or '').strip()!r}, {body!r})\n"]
+
+
+class LineRewrite(TokenTransformBase):  # type: ignore[misc]
+    """``%kestrel ...`` or ``name = %kestrel ...`` at the left margin as an awaited call."""
+
+    priority = 5  # before IPython's own reading of a line that begins with %
+
+    def __init__(self, start: tuple[int, int], target: str = "") -> None:
+        super().__init__(start)
+        self._target = target
+
+    @classmethod
+    def find(cls, tokens_by_line: list[list[Any]]) -> LineRewrite | None:
+        """The first such line."""
+        for line in tokens_by_line:
+            words = [token for token in line if token.string.strip()]
+            texts = [token.string for token in words[:4]]
+            if texts[:2] == ["%", "kestrel"] and words[0].start[1] == 0:
+                return cls(words[0].start)
+            assigned = texts[1:4] == ["=", "%", "kestrel"] and words[0].start[1] == 0
+            if assigned and texts[0].isidentifier():
+                return cls(words[0].start, f"{texts[0]} = ")
+        return None
+
+    def transform(self, lines: list[str]) -> list[str]:
+        """The cell with that line rewritten; a line that ends in a backslash goes on."""
+        end = self.start_line
+        while lines[end].rstrip().endswith("\\") and end + 1 < len(lines):
+            end += 1
+        text = " ".join(line.rstrip().removesuffix("\\") for line in lines[self.start_line : end + 1])
+        words = text[text.index("%kestrel") + len("%kestrel") :].strip()
+        return [*lines[: self.start_line], f"{self._target}{_RUN_LINE}({words!r})\n", *lines[end + 1 :]]
+
+
+def load(shell: Any) -> None:
+    """Put the extension into ``shell``; loading it twice changes nothing.
+
+    Raises UsageError on an ipykernel that would never hear a click.
+    """
+    from . import waiting
+
+    if not waiting.hears_clicks_while_awaiting():
+        import ipykernel
+
+        raise UsageError(
+            f"kestrel-nb needs ipykernel {waiting.OLDEST_IPYKERNEL} or newer, this kernel runs {ipykernel.__version__}, "
+            'which hears no button while a cell runs; run: pip install -U "ipykernel>=7.4" and restart the kernel'
+        )
+    if _installed(shell):
+        return
+    shell.input_transformers_cleanup.append(CellRewrite(shell))
+    shell.input_transformer_manager.token_transformers.append(LineRewrite)
+    shell.register_magic_function(_cell_magic, "cell", "kestrel")
+    shell.register_magic_function(_line_magic, "line", "kestrel")
+
+
+def unload(shell: Any) -> None:
+    """Take the extension out of ``shell`` and close its application."""
+    from .state import forget
+
+    for transformer in _installed(shell):
+        shell.input_transformers_cleanup.remove(transformer)
+    manager = shell.input_transformer_manager
+    manager.token_transformers = [kind for kind in manager.token_transformers if kind is not LineRewrite]
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("kestrel", None)
+    forget(shell)
+
+
+def _installed(shell: Any) -> list[CellRewrite]:
+    return [item for item in shell.input_transformers_cleanup if isinstance(item, CellRewrite)]
+
+
+def _cell_magic(line: str, cell: str = "") -> None:
+    """Send the cell's text to an agent and show its run here. ``%kestrel help`` lists the options."""
+    from .run_cell import run_cell
+
+    _run_unawaited(run_cell(line, cell), "%%kestrel")
+
+
+def _line_magic(line: str) -> Any:
+    """Work with agents, sessions, models, tools and approvals. ``%kestrel help`` lists what there is."""
+    from .commands import run_line
+
+    return _run_unawaited(run_line(line), "%kestrel")
+
+
+def _run_unawaited(work: Any, magic: str) -> Any:
+    """For shells that don't await: run ``work`` on the shell's own loop, unless one is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        from IPython.core.async_helpers import get_asyncio_loop
+
+        return get_asyncio_loop().run_until_complete(work)
+    work.close()
+    raise UsageError(
+        f"{magic} can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
+    )

@@ -1,0 +1,265 @@
+"""A ``%%kestrel`` cell: one run from the request to the record.
+
+Live, the cell shows a view, hears its buttons while it awaits the run, and at the end puts the static record in the
+view's place: one output. Without a person there is no widget at all, only the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.error import UsageError as ShellUsageError
+from IPython.display import display
+
+from ..protocol.errors import ApprovalError, KestrelError
+from ..protocol.events import SessionEvent
+from ..protocol.sessions import ApprovalDecision, RunResult
+from ..runtime.run import RunOptions
+from ..runtime.session import AgentSession
+from . import record, view_state
+from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
+from .cell import USAGE, CellOptions, parse_cell
+from .handle import RunHandle
+from .state import NotebookState, current
+from .waiting import kernel, stdin_allowed, ticking
+
+STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
+
+
+class RunError(Exception):
+    """A run failed. Raised in the cell after its record was shown, so that Run All stops; one line, no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"kestrel: {self}"]
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """The cell was interrupted; its run was cancelled and its record shown."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["kestrel: the run was interrupted; the record above shows what had been done"]
+
+
+async def run_cell(line: str, body: str) -> None:
+    """Work a cell. Mistakes of the person are one line each; a failed run raises RunError after its record."""
+    state = current()
+    try:
+        options = parse_cell(line)
+        prompt = body.removesuffix("\n")
+        if not prompt.strip():
+            raise KestrelError(f"the cell has no request: write it below the %%kestrel line. {USAGE}")
+        screen = await _prepare(state, options)
+    except KestrelError as error:
+        raise ShellUsageError(str(error)) from None
+    await _show(state, screen, prompt, options)
+
+
+async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
+    """Everything that can be wrong before a request is sent."""
+    app = state.app
+    await app.initialize()
+    policy = state.policy(options)
+    tools = state.pick_tools(options.tools) if options.tools is not None else None
+    if options.model:
+        app.models.get(options.model)
+    session = state.session(options)
+    if options.model and options.model != session.model:
+        session.set_model(options.model)
+    live = options.headless is None and stdin_allowed()
+    return Screen(state, session, None if live else policy, RunOptions(max_steps=options.max_steps, tools=tools))
+
+
+async def _show(state: NotebookState, screen: Screen, prompt: str, options: CellOptions) -> None:
+    try:
+        screen.start(prompt)
+    except KestrelError as error:
+        raise ShellUsageError(str(error)) from None
+    handle = state.last = screen.handle
+    _bind(state, handle, options.output)
+    if options.background and screen.policy is None:
+        task = asyncio.ensure_future(screen.finish())
+        state.background.add(task)
+        task.add_done_callback(state.background.discard)
+        return
+    await screen.finish_in_cell()
+
+
+def _bind(state: NotebookState, handle: RunHandle, name: str | None) -> None:
+    """``_`` and the name after ``-o`` hold the run; the display hook's own way keeps ``_`` moving in later cells."""
+    if name:
+        state.namespace[name] = handle
+    hook = getattr(state.shell, "displayhook", None)
+    if hook is not None:
+        hook.update_user_ns(handle)
+
+
+class Screen:
+    """One run on the screen: feeds the view and the handle with events, and ends with the record."""
+
+    def __init__(
+        self, state: NotebookState, session: AgentSession, policy: HeadlessPolicy | None, options: RunOptions
+    ) -> None:
+        self.policy = policy
+        self.handle = RunHandle(session)
+        self._state = state
+        self._app = state.app
+        self._session = session
+        self._options = options
+        self._interrupted = False
+        self._view: Any = None
+        self._shown: Any = None
+        self._picture = self._first_picture(session)
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._answers: PersonAnswers | PolicyAnswers | None = None
+
+    def _first_picture(self, session: AgentSession) -> Any:
+        info = self._app.models.get(session.model or None).info
+        self._stable = info.provider in STABLE_PROVIDERS
+        self._label = info.label or info.id
+        return view_state.initial(model=self._label, stable=self._stable, workspace=session.workspace)
+
+    def start(self, prompt: str) -> None:
+        """Show the view and start the run. Raises KestrelError when it can't start; nothing is shown then."""
+        self._must_be_free()
+        self._listen()
+        try:
+            self._run = self._session.start(prompt, options=self._options)
+        except BaseException:
+            self._close()
+            raise
+        if self._view is not None:
+            self._shown = display(self._view, display_id=True)
+
+    @classmethod
+    def for_resumed(cls, state: NotebookState, session: AgentSession) -> Screen:
+        """A screen that listens already, for a run that an answer will resume."""
+        live = stdin_allowed()
+        screen = cls(state, session, None if live else state.policy(CellOptions()), RunOptions())
+        screen._listen()
+        return screen
+
+    def abandon(self) -> None:
+        """Nothing was resumed: stop listening."""
+        self._close()
+
+    async def follow(self, session: AgentSession) -> None:
+        """Show the resumed run and await its end as a cell does."""
+        assert session.run is not None
+        self._run = session.run
+        self._state.last = self.handle
+        if self._view is not None:
+            self._shown = display(self._view, display_id=True)
+        await self.finish_in_cell()
+
+    def _listen(self) -> None:
+        if self.policy is None and kernel() is not None:
+            self._open_view()
+        self._answers = (
+            PersonAnswers(self._app.approvals, self._view)
+            if self.policy is None
+            else PolicyAnswers(self._app.approvals, self.policy, self._session.cancel)
+        )
+        self._unsubscribe = self._session.subscribe(self._on_event)
+
+    def _must_be_free(self) -> None:
+        if self._session.is_running:
+            raise KestrelError(
+                f'the session "{self._session.title}" is running in another cell; wait for it, stop it with '
+                "%kestrel cancel, or use another session: %%kestrel -s NAME"
+            )
+
+    def _open_view(self) -> None:
+        from .run_view import RunView
+
+        self._view = RunView(
+            model=self._label,
+            stable=self._stable,
+            on_answer=self._on_answer,
+            on_stop=self._on_stop,
+            workspace=self._session.workspace,
+            schemas=self._schema,
+        )
+
+    def _schema(self, name: str) -> Any:
+        tool = self._app.tools.get(name)
+        return tool.schema.parameters if tool else None
+
+    # ---- while it runs ----------------------------------------------------------------------------------------
+
+    def _on_event(self, event: SessionEvent) -> None:
+        if event.run_id is None:
+            return
+        self.handle.run_id = self.handle.run_id or event.run_id
+        self.handle.collect(event)
+        if self._view is not None:
+            self._view.apply(event)
+        else:
+            self._picture = view_state.apply(self._picture, event)
+        if self._answers is not None:
+            self._answers.on_event(event)
+
+    def _on_answer(self, id: str, answer: dict[str, Any]) -> str | None:
+        edited = answer.get("arguments")
+        decision = ApprovalDecision(
+            approved=answer.get("approved") is True,
+            reason=str(answer["reason"]) if answer.get("reason") else None,
+            arguments=edited if isinstance(edited, dict) else None,
+            remember="session" if answer.get("remember") == "session" else None,
+        )
+        try:
+            self._app.approvals.resolve(id, decision, answered_by="button")
+        except ApprovalError as error:
+            return str(error)
+        return None
+
+    def _on_stop(self) -> None:
+        self._session.cancel()
+
+    # ---- the end ----------------------------------------------------------------------------------------------
+
+    async def finish_in_cell(self) -> None:
+        """Await the run as a cell does: Interrupt cancels it, a failure raises, Stop and declines don't."""
+        try:
+            await self.finish()
+        except asyncio.CancelledError:
+            self._session.cancel()
+            await self._session.ended()
+            self._leave_record(None, interrupted=True)
+            raise RunInterrupted from None
+        failed_on = getattr(self._answers, "failed_on", None)
+        if failed_on is not None:
+            raise RunError(f'{failed_on.tool} needs an approval, and the policy for runs without a person is "fail"')
+        if self.handle.error is not None:
+            raise RunError(self.handle.error)
+
+    async def finish(self) -> None:
+        """Await the run and leave the record in the view's place."""
+        result = None
+        async with ticking():
+            try:
+                result = await self._run
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                result = None  # the run.failed event holds the text; the record shows it
+        self._leave_record(result)
+
+    def _leave_record(self, result: RunResult | None, *, interrupted: bool = False) -> None:
+        if self.handle._record is not None:
+            return
+        self._close()
+        picture = self._view.close_state() if self._view is not None else view_state.close(self._picture)
+        bundle = record.render(picture if interrupted else view_state.stopped(picture))
+        self.handle.finish(bundle, result)
+        if self._shown is not None:
+            self._shown.update(bundle, raw=True)
+            self._view.finish(bundle)
+        else:
+            display(bundle, raw=True)
+
+    def _close(self) -> None:
+        self._unsubscribe()
+        if self._answers is not None:
+            self._answers.close()

@@ -1,0 +1,204 @@
+"""What one notebook has: its application, its sessions, the runs that are going, the last record."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, cast
+
+from IPython.core.getipython import get_ipython
+
+from ..app import Kestrel
+from ..protocol.errors import KestrelError, UsageError
+from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
+from ..runtime.file_store import FileSessionStore
+from ..runtime.session import AgentSession
+from ..runtime.tools import Tool
+from .answering import POLICIES, HeadlessPolicy
+from .cell import CellOptions
+from .handle import RunHandle
+
+POLICY_VARIABLE = "KESTREL_HEADLESS"  # the policy for notebooks that are executed without a person
+HOME_VARIABLE = "KESTREL_HOME"  # where sessions are stored instead of the user's data folder
+
+
+class NotebookState:
+    """The state of the extension in one IPython shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self._app: Kestrel | None = None
+        self._session: AgentSession | None = None
+        self.last: RunHandle | None = None
+        self.background: set[asyncio.Task[None]] = set()
+        self._short_ids: dict[str, str] = {}
+
+    @property
+    def app(self) -> Kestrel:
+        """The application: the user's own after ``%kestrel use``, else one made at first use."""
+        if self._app is None:
+            self._app = Kestrel(workspace=os.getcwd(), store=FileSessionStore(store_folder()))
+        return self._app
+
+    @property
+    def has_app(self) -> bool:
+        """True once an application is there to be closed."""
+        return self._app is not None
+
+    def use_app(self, app: Kestrel) -> None:
+        """Work with ``app`` from now on, in a new session."""
+        self._app, self._session = app, None
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The user's variables."""
+        return cast("dict[str, Any]", self.shell.user_ns)
+
+    def session(self, options: CellOptions | None = None) -> AgentSession:
+        """The session of a cell: the one it names, else this kernel's own, made at first use.
+
+        Raises UsageError for a name that can't be one.
+        """
+        name = options.session if options else None
+        if name is None:
+            if self._session is None or not self.app.sessions.has(self._session.id):
+                self._session = self.app.sessions.create()
+            return self._session
+        if self.app.sessions.has(name):
+            return self.app.sessions.get(name)
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or len(name) > 128:
+            raise UsageError(f'a session name has letters, digits, "-" and "_" only, not "{name}"')
+        return self.app.sessions.create(CreateSessionRequest(id=name))
+
+    def new_session(self, name: str | None = None) -> AgentSession:
+        """Begin a new session and make it the one of the cells that follow."""
+        if name is not None and self.app.sessions.has(name):
+            raise UsageError(f'there is a session "{name}" already; go on with it by %%kestrel -s {name}')
+        self._session = None
+        self._session = self.session(CellOptions(session=name))
+        return self._session
+
+    def find_session(self, name: str | None) -> AgentSession:
+        """The session ``name`` (an id or a title), else the current one. Raises UsageError that names those there are."""
+        if name is None:
+            return self.session()
+        summaries = self.app.sessions.list()
+        for summary in summaries:
+            if name in (summary.id, summary.title):
+                return self.app.sessions.get(summary.id)
+        names = [summary.id for summary in summaries]
+        near = get_close_matches(name, names, n=1)
+        known = ", ".join(names[:8]) or "none yet"
+        raise UsageError(f'no session "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"there are: {known}"))
+
+    def policy(self, options: CellOptions) -> HeadlessPolicy:
+        """The headless policy: the cell's, else the environment's, else deny. Raises UsageError for another word."""
+        word = options.headless or os.environ.get(POLICY_VARIABLE) or "deny"
+        if word not in POLICIES:
+            raise UsageError(f'{POLICY_VARIABLE} is one of {", ".join(POLICIES)}, not "{word}"')
+        return cast(HeadlessPolicy, word)
+
+    def pick_tools(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of the tools that ``-t`` offers; variables that hold a tool are registered on the way.
+
+        Raises UsageError for a name that is neither.
+        """
+        chosen = []
+        for name in names:
+            value = self.namespace.get(name)
+            if is_tool(value):
+                self.app.tools.register(cast(Tool, value), replace=True)
+                chosen.append(cast(Tool, value).schema.name)
+            elif self.app.tools.get(name):
+                chosen.append(name)
+            else:
+                known = [schema.name for schema in self.app.tools.schemas()]
+                near = get_close_matches(name, known, n=1)
+                hint = f'did you mean "{near[0]}"?' if near else f"tools: {', '.join(known)}"
+                raise UsageError(f'no tool "{name}"; {hint}')
+        return tuple(chosen)
+
+    def short_id(self, request: ApprovalRequest) -> str:
+        """A short name for a question, valid in this kernel: a1, a2, ..."""
+        for short, id in self._short_ids.items():
+            if id == request.id:
+                return short
+        short = f"a{len(self._short_ids) + 1}"
+        self._short_ids[short] = request.id
+        return short
+
+    def approval_id(self, word: str) -> str:
+        """The id of the question that ``word`` names: short, whole, or the beginning of one. Raises UsageError."""
+        if word in self._short_ids:
+            return self._short_ids[word]
+        pending = self.app.approvals.pending()
+        matches = [request.id for request in pending if request.id == word]
+        if not matches and len(word) >= 8:
+            matches = [request.id for request in pending if request.id.startswith(word)]
+        if len(matches) == 1:
+            return matches[0]
+        if any(record.request.id == word for record in self.app.approvals.history()):
+            return word  # the broker says how it was answered
+        waiting = ", ".join(f"{self.short_id(request)} ({request.tool})" for request in pending)
+        raise UsageError(f'no question "{word}" waits; ' + (f"waiting: {waiting}" if waiting else "nothing waits"))
+
+    def close(self) -> None:
+        """Stop what goes on and close the application; from synchronous code, on whatever loop is there."""
+        app, self._app, self._session = self._app, None, None
+        if app is None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            app.close()
+            return
+        task = loop.create_task(app.aclose())
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+
+def store_folder() -> str:
+    """The folder that keeps sessions: ``KESTREL_HOME``, else the user's data folder."""
+    if chosen := os.environ.get(HOME_VARIABLE):
+        return os.path.expanduser(chosen)
+    from platformdirs import user_data_dir
+
+    return user_data_dir("kestrel-nb", appauthor=False)
+
+
+def is_tool(value: Any) -> bool:
+    """True for an object that fulfils the tool contract."""
+    return hasattr(getattr(value, "schema", None), "parameters") and callable(getattr(value, "execute", None))
+
+
+_states: dict[int, NotebookState] = {}
+
+
+def state_of(shell: Any) -> NotebookState:
+    """The state of ``shell``, made when there is none."""
+    key = id(shell)
+    if key not in _states:
+        _states[key] = NotebookState(shell)
+    return _states[key]
+
+
+def current() -> NotebookState:
+    """The state of the shell that runs. Raises KestrelError outside IPython."""
+    shell = get_ipython()
+    if shell is None:
+        raise KestrelError("there is no IPython shell here; in a program use kestrel_nb.Kestrel")
+    return state_of(shell)
+
+
+def forget(shell: Any) -> None:
+    """Drop and close the state of ``shell``."""
+    state = _states.pop(id(shell), None)
+    if state is not None:
+        state.close()
+
+
+def variables_of(namespace: Mapping[str, Any], kind: type) -> list[str]:
+    """The names of the user's variables that hold a ``kind``."""
+    return sorted(name for name, value in namespace.items() if isinstance(value, kind) and not name.startswith("_"))

@@ -1,0 +1,252 @@
+"""All sessions of an application: creating, finding, listening, guarding, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol.errors import KestrelError, SessionNotFoundError, StoreError, UsageError
+from ..protocol.events import SessionCreated, SessionDeleted, SessionEvent
+from ..protocol.messages import new_id
+from ..protocol.sessions import (
+    CreateSessionRequest,
+    PermissionRule,
+    SessionDetail,
+    SessionSummary,
+    Usage,
+)
+from .approvals import ApprovalBroker, ApprovalHandler
+from .guards import Guards, SessionGuard, SessionGuardContext
+from .listeners import EventListener, Listeners
+from .models import ModelRegistry
+from .permissions import PermissionResolver
+from .retry import RetryOptions
+from .run import Run
+from .secrets import Masker
+from .session import AgentSession, SessionServices
+from .stores import MemorySessionStore, SessionStore, SharedStore
+from .tool_calls import CallSettings
+from .tools import ToolRegistry
+
+DEFAULT_MAX_STEPS = 50
+
+
+@dataclass(kw_only=True)
+class SessionManagerOptions:
+    """What a SessionManager is made of. Only models, tools, logger and default_workspace are needed."""
+
+    models: ModelRegistry
+    tools: ToolRegistry
+    logger: logging.Logger
+    default_workspace: str
+    store: SessionStore | None = None
+    system_prompt: Callable[[str], str] | None = None
+    default_model: str | None = None
+    max_steps: int = DEFAULT_MAX_STEPS
+    temperature: float | None = None
+    max_tokens: int | None = None
+    approve: ApprovalHandler | None = None
+    resolve_permission: PermissionResolver | None = None
+    retry: RetryOptions = field(default_factory=RetryOptions)
+    approvals: ApprovalBroker | None = None
+    rules: tuple[PermissionRule, ...] = ()
+    masker: Masker | None = None
+    to_data: Callable[[Any], Any] | None = None
+    price: Callable[[str, Usage], float | None] | None = None
+    ready: Callable[[], Awaitable[None]] | None = None  # awaited by every run before its first step
+
+
+class SessionManager:
+    """See the module. Nothing happens before the first use; ``initialize`` loads what is stored, once."""
+
+    def __init__(self, options: SessionManagerOptions) -> None:
+        self._options = options
+        self._logger = options.logger
+        self._store: SessionStore = options.store or MemorySessionStore()
+        self._sessions: dict[str, AgentSession] = {}
+        self._listeners: Listeners[SessionEvent] = Listeners(options.logger)
+        self._guards = Guards()
+        self._rules = list(options.rules)
+        self._initialized: asyncio.Future[None] | None = None
+        self.approvals = options.approvals or ApprovalBroker(logger=options.logger)
+        self._services = self._make_services(options)
+
+    def _make_services(self, options: SessionManagerOptions) -> SessionServices:
+        store = self._store
+        shared = store if isinstance(store, SharedStore) else None
+        calls = CallSettings(
+            tools=options.tools,
+            broker=self.approvals,
+            logger=options.logger,
+            masker=options.masker or Masker.from_environment(),
+            resolve_permission=options.resolve_permission,
+            approve=options.approve,
+            poll_answer=(lambda request: shared.take_answer(request.session_id, request.id)) if shared else None,
+            to_data=options.to_data,
+        )
+        return SessionServices(
+            models=options.models,
+            calls=calls,
+            store=store,
+            publish=self.publish,
+            check_run=self._check_run,
+            ready=options.ready or self.initialize,
+            system_prompt=options.system_prompt,
+            extra_rules=lambda: tuple(self._rules),
+            max_steps=options.max_steps,
+            temperature=options.temperature,
+            max_tokens=options.max_tokens,
+            retry=options.retry,
+            price=options.price,
+        )
+
+    # ---- listening and guarding -------------------------------------------------------------------------------
+
+    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+        """Hear every event of every session. Returns a disposer."""
+        return self._listeners.subscribe(listener)
+
+    def publish(self, event: SessionEvent) -> None:
+        """Hand ``event`` to the listeners: for adapters and tests."""
+        self._listeners.publish(event)
+
+    def add_guard(self, guard: SessionGuard) -> Callable[[], None]:
+        """Let ``guard`` veto new sessions and runs. Returns a disposer."""
+        return self._guards.add(guard)
+
+    def check_guards(self, context: SessionGuardContext) -> None:
+        """Raise SessionGuardError when a guard refuses."""
+        self._guards.check(context)
+
+    def add_rule(self, rule: PermissionRule) -> Callable[[], None]:
+        """Add a permission rule for every session. Returns a disposer."""
+        self._rules.append(rule)
+        return lambda: self._rules.remove(rule) if rule in self._rules else None
+
+    def _check_run(self, session: AgentSession) -> None:
+        if not session.hidden:
+            self._check("run", session.id, session.tenant_id)
+
+    def _check(self, action: Any, id: str | None, tenant_id: str | None) -> None:
+        context = SessionGuardContext(action=action, session_id=id, tenant_id=tenant_id, sessions=tuple(self.list()))
+        self.check_guards(context)
+
+    # ---- sessions ---------------------------------------------------------------------------------------------
+
+    async def initialize(self) -> None:
+        """Load the stored sessions, once. A session that can't be read is skipped with a warning."""
+        if self._initialized is None:
+            self._initialized = asyncio.ensure_future(self.refresh())
+        await asyncio.shield(self._initialized)
+
+    async def refresh(self) -> None:
+        """Look into the store again: for what other processes have written since."""
+        try:
+            summaries = await self._store.list()
+        except (StoreError, OSError) as error:
+            self._logger.warning("the stored sessions can't be listed: %s", error)
+            return
+        for summary in summaries:
+            known = self._sessions.get(summary.id)
+            if known is not None and known.is_running:
+                continue
+            detail = await self._load(summary.id)
+            if detail is None:
+                continue
+            if known is None:
+                known = self._sessions[summary.id] = AgentSession(detail, self._services)
+            known.reload(detail)
+
+    async def _load(self, id: str) -> SessionDetail | None:
+        try:
+            return await self._store.load(id)
+        except (KestrelError, OSError) as error:
+            self._logger.warning("session %s can't be read: %s", id, error)
+            return None
+
+    def create(
+        self, request: CreateSessionRequest | None = None, tenant_id: str | None = None, **fields: Any
+    ) -> AgentSession:
+        """A new session. ``fields`` are those of CreateSessionRequest, as a shorter way to say them.
+
+        Raises SessionGuardError when a guard refuses, ModelNotFoundError for an unknown model, UsageError for an id
+        that is taken or a workspace that is no folder.
+        """
+        request = request or CreateSessionRequest(**fields)
+        id = request.id or new_id("sess")
+        if id in self._sessions:
+            raise UsageError(f'there is a session "{id}" already')
+        workspace = os.path.abspath(os.path.expanduser(request.workspace or self._options.default_workspace))
+        if not os.path.isdir(workspace):
+            raise UsageError(f'the workspace "{workspace}" is not a folder')
+        if request.model:
+            self._options.models.get(request.model)
+        if not request.hidden:
+            self._check("create", None, tenant_id)
+        now = time.time()
+        detail = SessionDetail(
+            id=id,
+            title=request.title or "",
+            model=request.model or self._options.default_model or "",
+            workspace=workspace,
+            created_at=now,
+            updated_at=now,
+            tenant_id=tenant_id,
+            system_prompt=request.system_prompt,
+            tools=request.tools,
+        )
+        session = AgentSession(detail, self._services, hidden=request.hidden)
+        if not request.hidden:
+            self._sessions[id] = session
+        session.emit(SessionCreated, summary=session.summary())
+        return session
+
+    def get(self, id: str) -> AgentSession:
+        """The session ``id``. Raises SessionNotFoundError."""
+        session = self._sessions.get(id)
+        if session is None:
+            raise SessionNotFoundError(f'no session "{id}"')
+        return session
+
+    def has(self, id: str) -> bool:
+        """True when there is a session ``id``."""
+        return id in self._sessions
+
+    def list(self) -> list[SessionSummary]:
+        """Every session, the one used last first."""
+        summaries = [session.summary() for session in self._sessions.values()]
+        return sorted(summaries, key=lambda summary: (-summary.updated_at, summary.id))
+
+    def send(self, id: str, content: str) -> Run:
+        """Start a run in the session ``id``. Raises SessionNotFoundError and what ``AgentSession.start`` raises."""
+        return self.get(id).start(content)
+
+    def cancel(self, id: str) -> bool:
+        """Stop the run of the session ``id``; False when none is going. Raises SessionNotFoundError."""
+        return self.get(id).cancel()
+
+    async def delete(self, id: str) -> None:
+        """Stop and remove the session ``id``, its stored form too. Raises SessionNotFoundError, StoreError."""
+        session = self.get(id)
+        session.cancel()
+        await session.ended()
+        await self._store.delete(id)
+        session.drop()
+        self._sessions.pop(id, None)
+        session.emit(SessionDeleted, summary=session.summary())
+
+    async def close(self) -> None:
+        """Stop every run, write what is left and forget the sessions here. Nothing is deleted from the store."""
+        sessions = tuple(self._sessions.values())
+        for session in sessions:
+            session.cancel()
+        for session in sessions:
+            await session.ended()
+            session.drop()
+        self._sessions.clear()
+        self._initialized = None

@@ -1,0 +1,75 @@
+"""Saving a session: one queue each, so that writes keep their order and nobody waits who need not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ..protocol.errors import StoreError
+from ..protocol.sessions import SessionDetail, SessionStep
+from .stores import SessionStore, StepStore
+
+
+class SaveQueue:
+    """Writes of one session, one after the other. A write that fails is reported and the next one writes it all."""
+
+    def __init__(self, store: SessionStore, id: str, on_error: Callable[[str], None]) -> None:
+        self._store = store
+        self._id = id
+        self._on_error = on_error
+        self._last: asyncio.Task[None] | None = None
+        self._needs_whole = True
+
+    @property
+    def needs_whole(self) -> bool:
+        """True until a whole session was written, and again after a failure."""
+        return self._needs_whole or not isinstance(self._store, StepStore)
+
+    def loaded(self) -> None:
+        """The store already holds the session: steps may be appended."""
+        self._needs_whole = False
+
+    def whole(self, detail: SessionDetail) -> asyncio.Task[None]:
+        """Write the whole session."""
+
+        async def write() -> None:
+            await self._store.save(detail)
+            self._needs_whole = False
+
+        return self._put(write)
+
+    def step(self, step: SessionStep, detail: Callable[[], SessionDetail]) -> asyncio.Task[None]:
+        """Append ``step``; the whole ``detail()`` instead when an earlier write failed."""
+
+        async def write() -> None:
+            if isinstance(self._store, StepStore) and not self._needs_whole:
+                await self._store.append_step(self._id, step)
+            else:
+                await self._store.save(detail())
+                self._needs_whole = False
+
+        return self._put(write)
+
+    async def drain(self) -> None:
+        """Return when everything that was put so far is written."""
+        if self._last is not None and not self._last.done():
+            await asyncio.shield(self._last)
+
+    def _put(self, write: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        before = self._last
+        self._last = asyncio.get_running_loop().create_task(self._write(before, write))
+        return self._last
+
+    async def _write(self, before: asyncio.Task[None] | None, write: Callable[[], Awaitable[None]]) -> None:
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        try:
+            await write()
+        except StoreError as error:
+            self._fail(str(error))
+        except Exception as error:  # a store of the user's own may raise anything; the run goes on
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def _fail(self, text: str) -> None:
+        self._needs_whole = True
+        self._on_error(text)
