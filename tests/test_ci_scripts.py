@@ -67,7 +67,7 @@ def test_the_closing_line(check: ModuleType, capsys: pytest.CaptureFixture[str])
 def test_a_skipped_test_fails_in_ci(skip_as_failure: bool, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
     (tmp_path / "test_sample.py").write_text("import pytest\ndef test_x(): pytest.skip('no browser')\n")
-    env = {**os.environ, "CI": "true" if skip_as_failure else ""}
+    env = {**os.environ, "CI": "true" if skip_as_failure else "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [
         sys.executable,
         "-m",
