@@ -1,4 +1,4 @@
-"""When and what a view sends: new text 25 times a second, changed blocks, the header at most 4 times a second."""
+"""When and what a view sends: new text 25 times a second, the changed fields of blocks, the header 4 times a second."""
 
 from __future__ import annotations
 
@@ -12,54 +12,45 @@ from .visible import visible
 from .wire import page_block, page_header
 
 TEXT_S = 0.04  # 25 a second: smooth to the eye, and cheap enough for 5,000 deltas
-FACTS_S = 0.25
-_CALM = ("todo",)
+CALM_S = 0.25  # header and task list: numbers that change faster cannot be read
 
 
 class Painter:
-    """Compares states and posts messages. ``post`` takes JSON data.
+    """Compares states and posts what differs. ``post`` takes JSON data.
 
-    ``text``: ``key``, ``text`` to append. ``seal``: ``key``, the ``html`` of the Markdown blocks that have ended, and
-    the ``tail`` after them. ``patch``: ``blocks`` that changed, ``gone`` keys, and ``header``.
+    ``text``: ``key`` and the ``text`` to append. ``seal``: ``key``, the ``html`` of Markdown blocks that have ended,
+    and the ``tail`` after them. ``patch``: ``blocks`` (new ones whole, known ones as their changed fields), ``gone``
+    (keys) and ``header``.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, post: Callable[[dict[str, Any]], None]) -> None:
         self._loop, self._post = loop, post
         self._timer: asyncio.TimerHandle | None = None
-        self._due = 0.0
-        self._header_at = 0.0
-        self._shown: dict[str, Block] = {}
-        self._header: dict[str, Any] = {}
-        self._sent = 0  # characters of the streaming block that the page has
-        self._sealed = 0  # of these, characters that are drawn as HTML
-        self._streaming = ""
+        self._calm_at = 0.0
         self._state: ViewState | None = None
-
-    def start(self, state: ViewState) -> None:
-        """The page has, or will have, ``state``."""
-        self.settled(state)
+        self._blocks: dict[str, Block] = {}  # as the page knows them
+        self._fields: dict[str, dict[str, Any]] = {}
+        self._header: dict[str, Any] = {}
+        self._streaming = ""  # the key of the text that is arriving
+        self._sent = 0  # characters of it that the page has
+        self._sealed = 0  # of these, the ones that are drawn as HTML for good
 
     def settled(self, state: ViewState) -> None:
-        """A checkpoint brings all of ``state`` to the page."""
+        """The page gets all of ``state`` by a checkpoint."""
+        self.stop()
         self._state = state
-        self._shown = {block["key"]: block for block in state["blocks"]}
+        self._blocks = {block["key"]: block for block in state["blocks"]}
+        self._fields.clear()
         self._header = _comparable(page_header(state))
-        last = state["blocks"][-1] if state["blocks"] else None
-        open_text = last is not None and last.get("done") is False
-        self._streaming = last["key"] if last is not None and open_text else ""
-        self._sent = len(last["text"]) if last is not None and open_text else 0
-        self._sealed = 0
+        self._streaming = ""
+        if state["blocks"] and state["blocks"][-1].get("done") is False:
+            self._stream_from(state["blocks"][-1])
 
     def paint(self, state: ViewState) -> None:
         """Let ``state`` reach the page soon."""
         self._state = state
-        wait = TEXT_S if self._is_urgent(state) else FACTS_S
-        due = self._loop.time() + wait
-        if self._timer is None or due < self._due - 0.001:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._due = due
-            self._timer = self._loop.call_later(wait, self.flush)
+        if self._timer is None:
+            self._timer = self._loop.call_later(TEXT_S, self._flush)
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -67,43 +58,64 @@ class Painter:
             self._timer.cancel()
             self._timer = None
 
-    def _is_urgent(self, state: ViewState) -> bool:
-        for block in reversed(state["blocks"]):
-            if block["kind"] in _CALM:
-                continue
-            if self._shown.get(block["key"]) is not block:
-                return True
-            break
-        return any(
-            self._shown.get(block["key"]) is not block for block in state["blocks"] if block["kind"] not in _CALM
-        ) or page_header(state)["mark"] != self._header.get("mark")
-
-    def flush(self, *, text_only: bool = False) -> None:
-        """Send what has changed since the last time."""
-        self.stop()
+    def _flush(self) -> None:
+        self._timer = None
         state = self._state
-        if state is None or text_only:
+        if state is None:
             return
-        changed = [block for block in state["blocks"] if self._shown.get(block["key"]) is not block]
-        patches = []
-        for block in changed:
-            if block.get("done") is False:
-                self._stream(block, patches)
-            else:
-                patches.append(block)
-        keys = {block["key"] for block in state["blocks"]}
-        gone = [key for key in self._shown if key not in keys]
-        self._send_patch(state, patches, gone)
-        for block in changed:
-            self._shown[block["key"]] = block
+        now = self._loop.time()
+        calm = now - self._calm_at >= CALM_S
+        changed = [block for block in state["blocks"] if self._blocks.get(block["key"]) is not block]
+        waiting = not calm and any(block["kind"] == "todo" for block in changed)
+        patches = [self._patch(state, block) for block in changed if calm or block["kind"] != "todo"]
+        header = self._changed_header(state, calm)
+        self._send(state, [patch for patch in patches if patch], header)
+        if calm and (header or any(block["kind"] == "todo" for block in changed)):
+            self._calm_at = now
+        if waiting or _comparable(page_header(state)) != self._header:
+            self._timer = self._loop.call_later(CALM_S, self._flush)
 
-    def _stream(self, block: Block, patches: list[Block]) -> None:
-        """Send the new part of a text that is arriving."""
-        if self._streaming != block["key"]:
-            if patches:
-                raise AssertionError("a streaming block is the last one")
-            self._streaming, self._sent, self._sealed = block["key"], 0, 0
-            self._post({"type": "open", "key": block["key"], "kind": block["kind"]})
+    def _changed_header(self, state: ViewState, calm: bool) -> dict[str, Any] | None:
+        header = page_header(state)
+        plain = _comparable(header)
+        if plain == self._header or not (calm or header["mark"] != self._header.get("mark")):
+            return None
+        self._header = plain
+        return header
+
+    def _send(self, state: ViewState, patches: list[dict[str, Any]], header: dict[str, Any] | None) -> None:
+        keys = {block["key"] for block in state["blocks"]}
+        gone = [key for key in self._blocks if key not in keys]
+        for key in gone:
+            del self._blocks[key]
+            self._fields.pop(key, None)
+        parts = {"blocks": patches, "gone": gone, "header": header}
+        content = {name: part for name, part in parts.items() if part}
+        if content:
+            self._post({"type": "patch", **content})
+
+    def _patch(self, state: ViewState, block: Block) -> dict[str, Any] | None:
+        """What the page must change for ``block``; text that goes on is sent at once, so None."""
+        known = block["key"] in self._blocks
+        self._blocks[block["key"]] = block
+        if known and block["key"] == self._streaming:
+            if block["done"]:
+                return self._ended(block)
+            self._grown(block)
+            return None
+        fields = page_block(state, block)
+        if block.get("done") is False:
+            self._stream_from(block)
+        old = self._fields.get(block["key"], {}) if known else {}
+        self._fields[block["key"]] = fields
+        fixed = ("kind", "key")
+        return {name: value for name, value in fields.items() if name in fixed or name not in old or old[name] != value}
+
+    def _stream_from(self, block: Block) -> None:
+        self._streaming, self._sent = block["key"], len(block["text"])
+        self._sealed = sealed_length(block["text"])
+
+    def _grown(self, block: Block) -> None:
         text: str = block["text"]
         end = sealed_length(text[self._sealed :]) if "\n" in text[self._sent :] else 0
         if end:
@@ -114,28 +126,12 @@ class Painter:
             self._post({"type": "text", "key": block["key"], "text": visible(text[self._sent :])})
         self._sent = len(text)
 
-    def _send_patch(self, state: ViewState, patches: list[Block], gone: list[str]) -> None:
-        header = page_header(state)
-        content: dict[str, Any] = {}
-        if patches:
-            content["blocks"] = [self._drawn(state, block) for block in patches]
-        if gone:
-            content["gone"] = gone
-            for key in gone:
-                del self._shown[key]
-        if _comparable(header) != self._header:
-            content["header"] = header
-            self._header = _comparable(header)
-        if content:
-            self._post({"type": "patch", "order": [b["key"] for b in state["blocks"]][-4:], **content})
-
-    def _drawn(self, state: ViewState, block: Block) -> dict[str, Any]:
-        drawn = page_block(state, block)
-        if block["kind"] in ("text", "reasoning") and block["key"] == self._streaming and self._sealed:
-            # The page has the rest: only what came after it is drawn now.
-            drawn["html"] = markdown_html(block["text"][self._sealed :])
-            drawn["append"] = True
-        return drawn
+    def _ended(self, block: Block) -> dict[str, Any]:
+        """The part that was a tail so far becomes HTML; what stands above it does not move."""
+        self._streaming = ""
+        rest = markdown_html(block["text"][self._sealed :])
+        words = len(block["text"].split())
+        return {"kind": block["kind"], "key": block["key"], "done": True, "rest": rest, "words": words}
 
 
 def _comparable(header: dict[str, Any]) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class _Writer:
 
     def _detail(self, row: Block, rows: list[list[str | None]]) -> str:
         parts = []
-        arguments = shown.arguments_of(row, self._caps)
+        arguments = shown.arguments_of(row, self._caps.arguments)
         if arguments:
             parts.append(f'<pre class="kestrel-pre kestrel-wrap">{self.text(arguments)}</pre>')
         if row["diff"] and self._caps.diff:

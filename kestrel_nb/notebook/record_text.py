@@ -94,7 +94,7 @@ class _Form:
 
     def _detail(self, row: Block) -> list[str]:
         parts = []
-        arguments = shown.arguments_of(row, self._caps)
+        arguments = shown.arguments_of(row, self._caps.arguments)
         if arguments:
             parts.append(self.block(self._scrub(arguments)))
         if row["diff"] and self._caps.diff:

@@ -1,7 +1,8 @@
 """The live view of one run: an anywidget that paints events and hands answers over. It decides nothing.
 
-Text goes out as coalesced custom messages that hold only what is new; other changes as the blocks that changed. The
-synced ``state`` is set at checkpoints: when a browser draws the view, when an approval is asked or answered, at the end.
+Text goes out as coalesced custom messages that hold only what is new; other changes as the fields that changed. The
+synced ``page`` is set at checkpoints: when a browser draws the view, when an approval is asked or answered, at the
+end.
 Everything here runs on the loop's thread but ``_receive``.
 """
 
@@ -22,17 +23,18 @@ from .cards import edited
 from .painter import Painter
 from .sheet import live_sheet
 from .view_state import Schemas, ViewState
+from .visible import visible
 from .wire import page_state
 
 OnAnswer = Callable[[str, dict[str, Any]], "str | None"]
 _CHECKPOINTS = (ev.ApprovalRequested, ev.ApprovalResolved)
 
 
-class RunView(anywidget.AnyWidget):
-    """Create it inside a running loop; ``apply`` each event of the run; ``finish`` with the record.
+class RunView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types here
+    """Create it in a running loop; ``apply`` each event of the run; ``finish`` with the record.
 
-    ``on_answer(id, answer)`` gets ``approved`` (a bool) and perhaps ``reason``, ``arguments`` and ``remember``; it gives
-    back None when the answer was taken, else a sentence that the card shows. ``on_stop()`` cancels the run.
+    ``on_answer(id, answer)`` gets ``approved`` (a bool) and perhaps ``reason``, ``arguments`` and ``remember``; it
+    gives back None when the answer was taken, else a sentence that the card shows. ``on_stop()`` cancels the run.
     ``ready`` is set when a browser has drawn the view, ``views`` counts how often.
     """
 
@@ -61,7 +63,7 @@ class RunView(anywidget.AnyWidget):
         self._errors: dict[str, str] = {}
         self._closed = False
         self._painter = Painter(self._loop, self._post)
-        self._painter.start(self._state)
+        self._painter.settled(self._state)
         self.ready = asyncio.Event()
         self.views = 0
         self.on_msg(self._receive)
@@ -109,14 +111,13 @@ class RunView(anywidget.AnyWidget):
     def checkpoint(self) -> None:
         """Set the synced state: what a page that comes now starts from."""
         if not self._closed:
-            self._painter.flush(text_only=True)
             self._painter.settled(self._state)
             self.page = {**page_state(self._state), "errors": dict(self._errors)}
 
     def answer_failed(self, approval_id: str, message: str) -> None:
         """Show ``message`` in the card, which can be answered again."""
         if approval_id in self._arguments:
-            self._errors[approval_id] = view_state.visible(message)
+            self._errors[approval_id] = visible(message)
             self._post({"type": "answer_failed", "id": approval_id, "message": self._errors[approval_id]})
 
     def finish(self, bundle: Mapping[str, str]) -> None:
@@ -154,6 +155,8 @@ class RunView(anywidget.AnyWidget):
             self._on_stop()
         elif kind == "answer":
             self._answer(content)
+        elif kind == "ping":  # a page asks whether its card can still be answered
+            self._post({"type": "pong"})
 
     def _answer(self, content: Mapping[str, Any]) -> None:
         approval_id = str(content.get("id"))

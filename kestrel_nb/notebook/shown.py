@@ -119,10 +119,10 @@ def note_of(row: Block) -> str:
     return "The model has read this message." if row["state"] == "failed" else ""
 
 
-def arguments_of(row: Block, caps: Caps) -> str:
+def arguments_of(row: Block, size: int) -> str:
     """All arguments, when the row's line could not hold them and no difference shows them."""
     whole = "…" not in row["line"] and "\\n" not in row["line"]
-    return "" if whole or row["diff"] else row["arguments"][: caps.arguments]
+    return "" if whole or row["diff"] else row["arguments"][:size]
 
 
 def opens(row: Block, rows: int) -> bool:

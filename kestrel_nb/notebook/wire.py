@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .rendering import markdown_html
-from .shown import image_words, note_of, row_words, table_foot
+from .rendering import markdown_html, sealed_length
+from .shown import arguments_of, image_words, note_of, row_words, table_foot
 from .view_state import Block, ViewState
+from .visible import visible
 from .words import (
     STATE_WORDS,
     TODO_STATES,
@@ -24,7 +25,7 @@ from .words import (
     todo_title,
 )
 
-BUDGET = 800_000  # characters of all rows together; older rows are cut first
+BUDGET = 400_000  # characters of all rows together; older rows are cut first
 _LINES = 20_000  # characters of a text result that go to the page at once
 _SHORT = 2_000
 
@@ -88,7 +89,10 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
 def _text(block: Block) -> dict[str, Any]:
     words = len(block["text"].split())
     more = f"{block['cut']:,} more characters are left out here." if block["cut"] else ""
-    return {"done": block["done"], "html": markdown_html(block["text"]), "words": words, "more": more}
+    sealed = len(block["text"]) if block["done"] else sealed_length(block["text"])
+    text = block["text"]
+    tail = visible(text[sealed:])
+    return {"done": block["done"], "html": markdown_html(text[:sealed]), "tail": tail, "words": words, "more": more}
 
 
 def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
         "detail_kind": row["detail_kind"],
         "more": max(0, len(row["detail"]) - size) + row["cut"],
         "note": note_of(row) if row["state"] in ("declined", "not-run", "failed") else "",
-        "arguments": row["arguments"][:size],
+        "arguments": arguments_of(row, size),
         "diff": row["diff"],
         "images": [] if short else _images(row),
         "table": None,
