@@ -17,9 +17,15 @@ from .text import decode, is_wide
 
 SEARCH_S = 5.0  # for one call of the engine; ordinary patterns take milliseconds for a block
 BLOCK = 4 << 20
+MAX_LONG = 50  # matches over several lines; with more of them in a block, leaping costs more than it saves
+MAX_REPEATED = 3  # further matches in a line that is counted already, before the search starts anew behind it
 MAX_WIDE = 64 << 20  # of a file in UTF-16 or UTF-32, which is read whole
-# A match of a pattern without these begins in the text wherever it begins in the line alone.
-_NEEDS_LINE_ALONE = re.compile(r"\(\?(?![:#]|P?<\w|P=|[aiLmux]+\))|\\[AZzGKRXp]|[*+?}]\+")
+# How the lines of a whole text may be found without looking at each alone. Where nothing in the pattern can match a
+# line feed, searching the text is the same as searching its lines. Where something can, a line matches in the text if
+# it matches alone (but not the other way round), as long as the engine may try every way to match.
+_ALONE = re.compile(r"\\[AZzGKRX]|\(\?(?!i\))[a-zA-Z-]+[:)]|\{(?![0-9,]+\})")
+_LINE_FEED = re.compile(r"\\[sWDnvhpPxuUN0-9]|\\t-|\[\^|\[:|[\x00-\x1f]")
+_ONE_WAY = re.compile(r"\(\?(?!:|P?<\w|P=|i\))|[*+?}]\+")
 _CLASSES = "bBdDsSwW"
 
 
@@ -28,7 +34,8 @@ class LineMatcher:
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         self._pattern = _compiled(pattern, ignore_case)
-        self._alone = bool(_NEEDS_LINE_ALONE.search(pattern))
+        self._spans = bool(_LINE_FEED.search(pattern))
+        self._alone = bool(_ALONE.search(pattern)) or (self._spans and bool(_ONE_WAY.search(pattern)))
         self._literal = None if ignore_case else needed_literal(pattern)
 
     def matching(self, text: str) -> Iterator[tuple[int, int, int]]:
@@ -36,44 +43,56 @@ class LineMatcher:
 
         Raises ToolCallError when the engine takes too long.
         """
-        return self._each_line(text) if self._alone else self._leaping(text)
-
-    def may_match(self, data: bytes) -> bool:
-        """False when no line of ``data`` (in a superset of ASCII) can match, told without the engine."""
-        return self._literal is None or self._literal in data
-
-    def _found(self, *where: Any) -> Any:
         try:
-            return self._pattern.search(*where, timeout=SEARCH_S, concurrent=True)
+            yield from self._each_line(text) if self._alone else self._leaping(text)
         except TimeoutError:
             raise ToolCallError(
                 f"pattern: took more than {SEARCH_S:g} s in one file; make it simpler, without nested repetition",
                 code="pattern_too_slow",
             ) from None
 
-    def _each_line(self, text: str) -> Iterator[tuple[int, int, int]]:
-        start, number = 0, 1
+    def may_match(self, data: bytes) -> bool:
+        """False when no line of ``data`` (in a superset of ASCII) can match, told without the engine."""
+        return self._literal is None or self._literal in data
+
+    def _each_line(self, text: str, start: int = 0, number: int = 1) -> Iterator[tuple[int, int, int]]:
         while start < len(text):
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
-            if self._found(text[start:end]):
+            if self._fits(text[start:end]):
                 yield number, start, end
             start, number = end + 1, number + 1
 
     def _leaping(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Search the whole text, and the line alone only when a match reaches beyond its line."""
-        at, number = 0, 1
-        while at < len(text):
-            found = self._found(text, at)
-            if not found or (found.start() >= len(text) and text.endswith("\n")):
+        """Search the whole text, and a line alone only where a match reaches beyond it."""
+        at, number, long_ones = 0, 1, 0  # the line to go on with, and matches over several lines
+        while long_ones < MAX_LONG and at < len(text):
+            repeated = 0
+            for found in self._pattern.finditer(text, at, timeout=SEARCH_S, concurrent=True):
+                place = found.start()
+                if place < at:
+                    repeated += 1
+                    if repeated > MAX_REPEATED:
+                        break
+                else:
+                    start = text.rfind("\n", at, place) + 1 or at
+                    if start == len(text):  # behind the last line feed there is no line
+                        return
+                    end = text.find("\n", place)
+                    end = len(text) if end < 0 else end
+                    number += text.count("\n", at, start)
+                    if not self._spans or found.end() <= end or self._fits(text[start:end]):
+                        yield number, start, end
+                    at, number = end + 1, number + 1
+                if self._spans and found.end() >= at:
+                    long_ones += found.end() > at
+                    break  # it took a part of the lines that follow
+            else:
                 return
-            start = text.rfind("\n", at, found.start()) + 1 or at
-            end = text.find("\n", found.start())
-            end = len(text) if end < 0 else end
-            number += text.count("\n", at, start)
-            if found.end() <= end or self._found(text[start:end]):
-                yield number, start, end
-            at, number = end + 1, number + 1
+        yield from self._each_line(text, at, number)
+
+    def _fits(self, line: str) -> bool:
+        return bool(self._pattern.search(line, timeout=SEARCH_S, concurrent=True))
 
 
 def _compiled(pattern: str, ignore_case: bool) -> Any:
@@ -142,8 +161,9 @@ def chunks(file: BinaryIO, matcher: LineMatcher) -> Iterator[Chunk]:
             found = decode(block, guess=False)
             if found:
                 yield Chunk(_plain(found.text), first)
-        first += block.count(b"\n")
         data = file.read(BLOCK) if data else b""
+        if data or rest:
+            first += block.count(b"\n")
 
 
 def _plain(text: str) -> str:

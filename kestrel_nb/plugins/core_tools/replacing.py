@@ -28,7 +28,7 @@ def replaced(text: str, old: str, new: str, *, every: bool, shown: str) -> tuple
     if len(places) > 1 and not every:
         lines = _numbers([_line(plain, place) for place in places])
         raise ToolCallError(
-            f"old_string occurs {len(places):,} times in {shown} (lines {lines}); add context or set replace_all"
+            f"old_string occurs {len(places):,} times; add context or set replace_all ({shown}, lines {lines})"
         )
     chosen = _apart(places, len(old))
     return _put(text, plain, chosen, len(old), new), tuple(_lines(plain, chosen))

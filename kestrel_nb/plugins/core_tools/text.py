@@ -63,6 +63,8 @@ def is_wide(data: bytes) -> bool:
     """True when ``data`` may be UTF-16 or UTF-32: by its mark, or since NUL is nearly every second byte."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
         return True
+    if data.find(b"\0", 0, BINARY_SAMPLE) < 0:
+        return False
     even, odd = _nuls(data)
     return min(even, odd) == 0 and max(even, odd) > 0.35 * len(data[:BINARY_SAMPLE])
 
