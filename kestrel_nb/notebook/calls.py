@@ -67,7 +67,13 @@ def _row(blocks: list[Block], call_id: str, tool: str, change: Change) -> list[B
     if index is not None and blocks[index]["state"] in _OPEN:
         return [*blocks[:index], change(blocks[index]), *blocks[index + 1 :]]
     closed = [{**block, "done": True} if block.get("done") is False else block for block in blocks]
-    return [*closed, change(_new_row(f"tool-{len(blocks)}", call_id, tool))]
+    return [*closed, change(_new_row(next_key("tool", blocks), call_id, tool))]
+
+
+def next_key(kind: str, blocks: list[Block]) -> str:
+    """A key that no block has or, while it stood, had."""
+    numbers = (block["key"].rpartition("-")[2] for block in blocks)
+    return f"{kind}-{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
 
 
 def _late(blocks: list[Block], call_id: str, tool: str, change: Change, *, reopen: bool = False) -> list[Block]:

@@ -115,7 +115,9 @@ def _numbers(lines: list[str]) -> list[str]:
 
 def diff_lines(diff: str) -> dict[str, Any]:
     """A unified diff as its visible text and the numbers of its lines."""
-    text = visible(diff).rstrip("\n")[:PREVIEW]
+    lines = visible(diff).rstrip("\n").split("\n")
+    named = len(lines) > 2 and lines[0].startswith("--- ") and lines[1].startswith("+++ ")
+    text = "\n".join(lines[2:] if named else lines)  # the file is named beside it
     return {"text": text, "numbers": _numbers(text.split("\n"))}
 
 

@@ -10,7 +10,6 @@ from .sheet import record_sheet
 from .view_state import Block, ViewState
 from .words import (
     STATE_WORDS,
-    TODO_STATES,
     Sentence,
     decision_of,
     error_of,
@@ -19,6 +18,7 @@ from .words import (
     status_mark,
     status_word,
     todo_title,
+    todo_words,
 )
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class _Writer:
     def _todo(self, items: list[dict[str, Any]]) -> str:
         lines = []
         for item in items:
-            mark, word = TODO_STATES[item["state"]]
+            mark, word = todo_words(self._state, item)
             lines.append(
                 f'<li data-state="{mark}">{_mark(mark)}<span>{self.text(item["text"])}</span>'
                 f'<span class="kestrel-sep">, </span><span class="kestrel-word">{word}</span></li>'

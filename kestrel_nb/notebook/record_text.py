@@ -10,7 +10,6 @@ from .view_state import Block, ViewState
 from .visible import visible
 from .words import (
     STATE_WORDS,
-    TODO_STATES,
     Sentence,
     decision_of,
     error_of,
@@ -18,6 +17,7 @@ from .words import (
     sent_title,
     status_word,
     todo_title,
+    todo_words,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Form:
         return [self.words(self._scrub(block["text"]))]
 
     def _items(self, items: list[dict[str, Any]]) -> str:
-        return "\n".join(f"- {self.words(self._scrub(i['text']))}, {TODO_STATES[i['state']][1]}" for i in items)
+        return "\n".join(f"- {self.words(self._scrub(i['text']))}, {todo_words(self._state, i)[1]}" for i in items)
 
     def _tool(self, row: Block) -> list[str]:
         result, time = shown.row_words(self._state, row)

@@ -479,7 +479,7 @@ class Card {
     this.left = make("span.kestrel-left", { role: "timer", "aria-live": "off" });
     this.error = make("p.kestrel-error", { role: "alert" });
     this.alert = make("div.kestrel-hidden", { role: "alert" });
-    this.open = make("div");
+    this.open = make("div", { hidden: true });
     this.el = make(
       "div.kestrel-card",
       { role: "group", tabindex: "-1", "aria-labelledby": ask, "aria-describedby": why },
@@ -660,6 +660,7 @@ class Card {
     this.form = form;
     this[`${form}Form`] ??= form === "edit" ? this.makeEdit() : this.makeDecline();
     this.open.replaceChildren(this[`${form}Form`]);
+    this.open.hidden = false;
     this.submits = this.open.querySelectorAll(".kestrel-submit");
     this.settle();
     this.open.querySelector("textarea, input, select")?.focus();
@@ -669,6 +670,7 @@ class Card {
     const opener = this.form === "edit" ? this.edit : this.no;
     this.form = null;
     this.open.replaceChildren(); // what was typed stays in the form that was taken out
+    this.open.hidden = true;
     this.settle();
     opener.focus();
   }
@@ -780,11 +782,12 @@ class Field {
     this.name = field.name;
     const id = uid();
     this.tip = make("p.kestrel-hint", { id: uid() });
-    this.note = make("p.kestrel-hint");
-    this.problem = make("p.kestrel-error", { id: uid() });
+    this.note = make("p.kestrel-hint", { hidden: true });
+    this.problem = make("p.kestrel-error", { id: uid(), hidden: true });
     this.input = this.makeInput(id);
     this.input.addEventListener("input", () => this.review());
-    this.tip.append(...marked([field.hint, field.required ? "" : field.given ? "Empty leaves it out." : "Not given."].filter(Boolean).join(" ")));
+    this.tip.append(...marked([field.hint, field.required || field.given ? "" : "Not given."].filter(Boolean).join(" ")));
+    this.tip.hidden = !this.tip.firstChild;
     this.el = make("div.kestrel-field", null, make("label", { for: id }, marked(this.name)), this.input, this.problem, this.note, this.tip);
     this.review();
   }
@@ -828,6 +831,7 @@ class Field {
   review() {
     this.complain("");
     this.note.replaceChildren();
+    this.note.hidden = !this.changed();
     if (!this.changed()) return;
     const back = link("Put back");
     back.addEventListener("click", () => {
@@ -856,6 +860,7 @@ class Field {
   complain(message) {
     if (message) this.input.setAttribute("aria-invalid", "true");
     else this.input.removeAttribute("aria-invalid");
+    this.problem.hidden = !message;
     const at = message.indexOf(":") + 1;
     this.problem.replaceChildren(...(message ? [make("b", null, marked(message.slice(0, at))), ...marked(message.slice(at))] : []));
   }
@@ -1013,7 +1018,7 @@ class Run {
       const time = seconds((this.header.ended_at ?? this.feed.now()) - this.header.started_at);
       facts.splice(facts.findIndex((fact) => /^step |steps?$/.test(fact)) + 1 || 1, 0, time);
     }
-    this.facts.replaceChildren(...facts.flatMap((fact) => [sep(), ...marked(fact)]));
+    this.facts.replaceChildren(...facts.filter(Boolean).flatMap((fact) => [sep(), ...marked(fact)]));
   }
 
   end(header) {

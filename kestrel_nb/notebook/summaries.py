@@ -31,12 +31,11 @@ def arguments_line(arguments: Mapping[str, Any], *, alone: bool = True) -> str:
     values = list(arguments.values())
     if alone and len(values) == 1 and isinstance(values[0], str):
         return one_line(values[0], ARGUMENTS)
-    parts = [f"{name}={as_json(_short(value))}" for name, value in arguments.items()]
-    return one_line(" ".join(parts), ARGUMENTS)
+    return one_line(" ".join(f"{name}={_short(value)}" for name, value in arguments.items()), ARGUMENTS)
 
 
-def _short(value: Any) -> Any:
-    return value[:ARGUMENTS] if isinstance(value, str) else value
+def _short(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) and len(value) < 2 * ARGUMENTS else as_json(value)
 
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from typing import Any, TypedDict, cast
 from ..protocol import events as ev
 from ..protocol.codec import jsonable
 from ..protocol.messages import ChatMessage, ReasoningPart, TextPart
-from .calls import Block, apply_call
+from .calls import Block, apply_call, next_key
 from .summaries import arguments_line as one_line_arguments
 from .visible import one_line, visible, whole
 
@@ -174,7 +174,7 @@ def _say(blocks: list[Block], kind: str, message_id: str, text: str) -> list[Blo
         return [*blocks[:-1], grown]
     if not text.strip():
         return blocks
-    block = {"kind": kind, "key": f"{kind}-{len(blocks)}", "message": message_id, "done": False}
+    block = {"kind": kind, "key": next_key(kind, blocks), "message": message_id, "done": False}
     return [*_closed(blocks), {**block, "text": text[:TEXT], "cut": max(0, len(text) - TEXT)}]
 
 
@@ -209,7 +209,7 @@ def _usage(state: ViewState, event: ev.UsageUpdated) -> ViewState:
 def _notice(state: ViewState, event: ev.Notice) -> ViewState:
     retry = event.code.startswith("retry")
     blocks = _closed(_no_retry(state["blocks"]))
-    notice = {"kind": "notice", "key": f"notice-{event.seq}-{len(blocks)}", "level": event.level, "retry": retry}
+    notice = {"kind": "notice", "key": next_key("notice", blocks), "level": event.level, "retry": retry}
     block = {**notice, "code": one_line(event.code, 64), "text": visible(event.text)[:2000]}
     return _with(state, blocks=[*blocks, block], tries=max(1, state["tries"]) + 1 if retry else state["tries"])
 

@@ -15,7 +15,6 @@ from .view_state import Block, ViewState
 from .visible import visible
 from .words import (
     STATE_WORDS,
-    TODO_STATES,
     decision_of,
     error_of,
     facts,
@@ -23,6 +22,7 @@ from .words import (
     status_mark,
     status_word,
     todo_title,
+    todo_words,
 )
 
 BUDGET = 400_000  # characters of all rows together; older rows are cut first
@@ -77,10 +77,8 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
     if kind == "notice":
         return {**base, "level": block["level"], "text": block["text"], "retry": block["retry"]}
     if kind == "todo":
-        items = [
-            {"text": i["text"], "mark": TODO_STATES[i["state"]][0], "word": TODO_STATES[i["state"]][1]}
-            for i in block["items"]
-        ]
+        words = [(item["text"], *todo_words(state, item)) for item in block["items"]]
+        items = [{"text": text, "mark": mark, "word": word} for text, mark, word in words]
         return {**base, "title": todo_title(block["items"]), "items": items}
     rows = [{**row, "characters": row.get("characters", "")} for row in block["rows"]]
     return {**base, "title": sent_title(block["rows"]), "rows": rows}

@@ -28,7 +28,7 @@ STATE_WORDS = {
     "cancelled": "cancelled",
     "not-run": "not run",
 }
-TODO_STATES = {"completed": ("done", "done"), "in_progress": ("running", "now"), "pending": ("not-run", "open")}
+_TODO = {"completed": ("done", "done"), "in_progress": ("running", "now"), "pending": ("not-run", "open")}
 _STATUS = {"running": "Running", "done": "Finished", "failed": "Failed", "max_steps": "Stopped at the step limit"}
 _BY = {
     "stdin": "by you at the prompt",
@@ -78,7 +78,7 @@ def facts(state: ViewState, *, with_time: bool = True) -> list[str]:
     if tokens is not None:
         found.append(f"{tokens:,} {'token' if tokens == 1 else 'tokens'}")
         found += [money(state["cost"])] if state["cost"] is not None else ["cost unknown"] if tokens else []
-    if state["tries"] > 1 and state["error"] is None:
+    if state["tries"] > 1 and state["status"] not in ("running", "failed"):
         found.append(f"tried {state['tries']} times")
     return [fact for fact in found if fact]
 
@@ -169,6 +169,12 @@ def error_of(state: ViewState) -> list[Sentence]:
     code = f" ({error['code']}{tried})" if error["code"] else ""
     sentences: list[Sentence] = [[["b", first.rstrip(".") or "The run failed"], ["", f"{code}."]]]
     return [*sentences, [["", rest.strip()]]] if rest.strip() else sentences
+
+
+def todo_words(state: ViewState, item: dict[str, Any]) -> tuple[str, str]:
+    """Mark and word of a task; nothing is going on once the run has ended."""
+    going = state["status"] == "running" or item["state"] != "in_progress"
+    return _TODO[item["state"] if going else "pending"]
 
 
 def todo_title(items: list[dict[str, Any]]) -> str:
