@@ -54,14 +54,16 @@ async def measured(work: Callable[[int], Awaitable[None]], steps: int) -> tuple[
 
 async def floor(folder: str, steps: int) -> tuple[float, float]:
     """A plain append and fsync."""
-    with open(os.path.join(folder, "plain.jsonl"), "ab") as file:
+    fd = os.open(os.path.join(folder, "plain.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-        async def work(index: int) -> None:
-            file.write(plain_line(index))
-            file.flush()
-            os.fsync(file.fileno())
+    async def work(index: int) -> None:
+        os.write(fd, plain_line(index))
+        os.fsync(fd)
 
+    try:
         return await measured(work, steps)
+    finally:
+        os.close(fd)
 
 
 async def at_size(folder: str, size: int, steps: int) -> tuple[tuple[float, float], tuple[float, float]]:
