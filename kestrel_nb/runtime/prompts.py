@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from ..protocol.messages import ChatMessage, create_message, new_id, tool_message
+from ..protocol.messages import ChatMessage, create_message, tool_message
 from .models import CompletionResponse
 
 __all__ = [
@@ -52,10 +53,7 @@ def default_system_prompt(*, workspace: str, tool_names: Iterable[str], extra: s
 
 def assistant_message(response: CompletionResponse, *, id: str | None = None) -> ChatMessage:
     """The message that keeps ``response``: all its parts in order, and the provider that their data belongs to."""
-    made = create_message("assistant", response.parts, id=id or new_id("msg"))
-    return ChatMessage(
-        id=made.id, role="assistant", parts=made.parts, created_at=made.created_at, provider=response.provider
-    )
+    return replace(create_message("assistant", response.parts, id=id), provider=response.provider)
 
 
 def estimate_tokens(text: str) -> int:

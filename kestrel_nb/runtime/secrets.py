@@ -14,10 +14,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 MASK: Final = "***"
-MIN_CHARS: Final = 8  # anything shorter occurs by chance
+MIN_CHARS: Final = 8  # of the environment: anything shorter occurs by chance
+MIN_GIVEN: Final = 4  # of secrets that a caller names
 
 _NAMES = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIAL|OAUTH|AUTHORIZATION|BEARER|JWT|PASS(?:_|$)"
@@ -31,12 +32,7 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _COMMON = ("HOME", "USER", "LOGNAME", "HOSTNAME", "PWD", "LANG", "SHELL", "PATH", "TMPDIR")
-_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "disabled required optional password username anonymous production development undefined localhost readonly",
-    )
-)
+_WORDS = frozenset(("disabled", "required", "optional", "password", "username", "anonymous", "production", "readonly"))
 _PATH = re.compile(r"(?:~|\.{0,2})/[\w.@~ /:-]*|[A-Za-z]:\\[^\n]*")
 _NUMBER = re.compile(r"[\d.,:+-]{1,11}")  # a longer one may be a numeric key
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/@\s]*?:([^/\s]+)@", re.IGNORECASE)
@@ -54,7 +50,7 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     found: set[str] = set()
     for name, value in environ.items():
         if match := _URL_PASSWORD.match(value.strip()):
-            found.add(match[1])
+            found.update((match[1], unquote(match[1])))
         if _NAMES.search(name) and not _HARMLESS.search(name):
             found.update(_values(value.strip()))
     common = {environ.get(name) for name in _COMMON}
@@ -91,7 +87,7 @@ class Masker:
     __slots__ = ("_needles", "_pattern", "secrets")
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self.secrets = tuple(sorted({secret for secret in secrets if secret}, key=_longest_first))
+        self.secrets = tuple(sorted({secret for secret in secrets if len(secret) >= MIN_GIVEN}, key=_longest_first))
         forms = sorted({form for secret in self.secrets for form in _forms(secret)}, key=_longest_first)
         coded = [form for secret in self.secrets for form in _base64_forms(secret)]
         self._needles = (*forms, *(needle for needles, _ in coded for needle in needles))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 MAX_TOOL_OUTPUT: Final = 60_000  # characters of a tool's result that a model reads
 
+_ZWJ: Final = "\u200d"  # zero-width joiner: makes one emoji of two
+_FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -19,30 +22,33 @@ def truncate(text: str, limit: int = MAX_TOOL_OUTPUT) -> str:
     if len(text) <= limit:
         return text
     head = text[: _safe_end(text, limit)]
-    return f"{head}\n[truncated: the first {len(head):,} of {len(text):,} characters are shown]"
+    return f"{head}\n[truncated: the first {len(head)} of {len(text)} characters are shown]"
 
 
 def _safe_end(text: str, limit: int) -> int:
     """The last place at or shortly before ``limit`` where no visible character is cut in two."""
     for end in range(limit, max(0, limit - 16), -1):
-        if not _joins(text[end]) and text[end - 1] != _ZWJ:
+        if not _joins(text[end]) and text[end - 1] != _ZWJ and not _halves_a_flag(text, end):
             return end
     return limit
 
 
-_ZWJ = "\u200d"
-
-
 def _joins(character: str) -> bool:
     """True for what belongs to the character before it: marks, variation selectors, joiners, skin tones."""
-    code = ord(character)
-    if code < 0x300:
+    if character.isascii():
         return False
-    if character == _ZWJ or 0xFE00 <= code <= 0xFE0F or 0x1F3FB <= code <= 0x1F3FF or 0xDC00 <= code <= 0xDFFF:
+    code = ord(character)
+    if character == _ZWJ or 0x1F3FB <= code <= 0x1F3FF or 0xDC00 <= code <= 0xDFFF:
         return True
-    import unicodedata
+    return unicodedata.category(character).startswith("M")
 
-    return unicodedata.combining(character) != 0
+
+def _halves_a_flag(text: str, end: int) -> bool:
+    """True between the two letters that make a flag."""
+    if not "\U0001f1e6" <= text[end] <= "\U0001f1ff":
+        return False
+    before = text[max(0, end - 64) : end]
+    return (len(before) - len(before.rstrip(_FLAG_LETTERS))) % 2 == 1
 
 
 def clean_text(text: str) -> str:

@@ -76,6 +76,7 @@ def test_values_inside_values() -> None:
         {"DATABASE_URL": "postgres://u:p4ssw0rd!@h/db", "A_TOKEN": "Bearer abcdef123456", "S_KEY": pem}
     )
     assert {"p4ssw0rd!", "abcdef123456", "Bearer abcdef123456", pem, "MIIEvQIBADANBgkqhkiG9w0BAQ"} == set(found)
+    assert known_secrets({"HTTPS_PROXY": "http://u:p%40ss-word@proxy:8080"}) == ("p%40ss-word", "p@ss-word")
     assert "MIIEvQ" not in mask("a line of it:\r\n  MIIEvQIBADANBgkqhkiG9w0BAQ", found)
 
 

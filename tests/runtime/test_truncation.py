@@ -13,9 +13,9 @@ from kestrel_nb.runtime.truncation import MAX_TOOL_OUTPUT, clean_text, truncate
 
 
 def total(text: str) -> int:
-    found = re.search(r"of ([\d,]+) characters", text)
+    found = re.search(r"of (\d+) characters", text)
     assert found
-    return int(found[1].replace(",", ""))
+    return int(found[1])
 
 
 @pytest.mark.parametrize("unit", ["a", "🤖", "é", "漢"])
@@ -28,7 +28,7 @@ def test_p03_the_limit_itself_is_untouched(unit: str) -> None:
     assert truncate(text + unit * 1000, 7).startswith(unit * 7 + "\n")
 
 
-@pytest.mark.parametrize("cluster", ["e\u0301", "👩\u200d💻", "👍🏽", "❤\ufe0f"])
+@pytest.mark.parametrize("cluster", ["e\u0301", "👩\u200d💻", "👍🏽", "🇩🇪", "क\u093f", "❤\ufe0f"])
 def test_p03_no_visible_character_is_broken(cluster: str) -> None:
     for shift in range(4):
         text = "x" * shift + cluster * 50
