@@ -75,9 +75,7 @@ def _preview(request: ApprovalRequest) -> tuple[str, str]:
     if isinstance(preview, CommandPreview):
         return dense(preview.command), "Command"
     if isinstance(preview, DiffPreview):
-        return visible(preview.diff).rstrip(
-            "\n"
-        ), f"Difference, {_count(preview.added)} added, {preview.removed} removed"
+        return diff_lines(preview.diff)["text"], f"Difference, {_count(preview.added)} added, {preview.removed} removed"
     if isinstance(preview, RequestPreview):
         return dense(_request_text(preview)), "Request"
     if isinstance(preview, TextPreview):

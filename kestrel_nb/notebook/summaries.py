@@ -9,7 +9,7 @@ from typing import Any
 
 from ..protocol.codec import jsonable
 from .tables import Table
-from .visible import one_line, visible
+from .visible import dense, one_line, visible
 
 ARGUMENTS = 200  # characters of the line of arguments
 RESULT = 60  # characters of the result in a row
@@ -44,7 +44,7 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, str) and "\n" in value:
-            lines += [f"{visible(str(name))}:", *(f"  | {line}" for line in visible(value).split("\n"))]
+            lines += [f"{visible(str(name))}:", *(f"  | {line}" for line in dense(value).split("\n"))]
         else:
             lines.append(visible(f"{name}: {as_json(value)}").replace("\n", "\\n"))
     return "\n".join(lines)
@@ -94,7 +94,12 @@ def duration(seconds: float) -> str:
         return f"{seconds:.2f} s"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
+    return clock(seconds)
+
+
+def clock(seconds: float) -> str:
+    """A time in whole seconds: ``3 s``, ``1 min 08 s``."""
+    whole = round(max(0.0, seconds))
     return f"{whole} s" if whole < 60 else f"{whole // 60:,} min {whole % 60:02d} s"
 
 

@@ -30,6 +30,7 @@ __all__ = ["Block", "Schemas", "ViewState", "apply", "close", "initial", "one_li
 
 Schemas = Callable[[str], Mapping[str, Any] | None]
 
+ERROR = 8_000  # characters of the message of a failed run
 TEXT = 100_000  # characters of one text block; the whole text is in the run's result
 _ENDED = {"completed": "done", "cancelled": "cancelled", "max_steps": "max_steps"}
 
@@ -65,7 +66,7 @@ def initial(
     if sent:
         blocks.append({"kind": "sent", "key": "sent", "rows": jsonable([dict(row) for row in sent])})
     return ViewState(
-        model=visible(model),
+        model=one_line(model, 120),
         stable=stable,
         workspace=workspace,
         status="running",
@@ -102,8 +103,7 @@ def close(state: ViewState, *, error: str = "", code: str = "") -> ViewState:
     if state["status"] != "running":
         return state
     if error:
-        failed = {"code": visible(code), "message": whole(error)}
-        return _end(_with(state, error=failed), "failed", state["ended_at"])
+        return _end(_with(state, error=_error(code, error)), "failed", state["ended_at"])
     return _end(state, "cancelled", state["ended_at"])
 
 
@@ -112,7 +112,7 @@ def _with(state: ViewState, **changes: Any) -> ViewState:
 
 
 def _run_started(state: ViewState, event: ev.RunStarted) -> ViewState:
-    model = state["model"] or visible(event.model)
+    model = state["model"] or one_line(event.model, 120)
     return _with(state, model=model, started_at=state["started_at"] or event.at or None, status="running")
 
 
@@ -123,8 +123,11 @@ def _run_completed(state: ViewState, event: ev.RunCompleted) -> ViewState:
 
 
 def _run_failed(state: ViewState, event: ev.RunFailed) -> ViewState:
-    error = {"code": visible(event.code), "message": whole(event.message)}
-    return _end(_with(state, error=error), "failed", event.at)
+    return _end(_with(state, error=_error(event.code, event.message)), "failed", event.at)
+
+
+def _error(code: str, message: str) -> dict[str, str]:
+    return {"code": one_line(code, 64), "message": visible(message)[:ERROR]}
 
 
 def _end(state: ViewState, status: str, at: float | None) -> ViewState:

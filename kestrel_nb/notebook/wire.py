@@ -71,7 +71,7 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
     kind = block["kind"]
     base = {"kind": kind, "key": block["key"]}
     if kind in ("text", "reasoning"):
-        return {**base, **_text(block)}
+        return {**base, **_text(block, short)}
     if kind == "tool":
         return {**base, **_row(state, block, short)}
     if kind == "notice":
@@ -84,7 +84,10 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
     return {**base, "title": sent_title(block["rows"]), "rows": rows}
 
 
-def _text(block: Block) -> dict[str, Any]:
+def _text(block: Block, short: bool) -> dict[str, Any]:
+    if short and len(block["text"]) > _LINES:
+        left = len(block["text"]) - _LINES + block["cut"]
+        block = {**block, "text": block["text"][:_LINES], "cut": left}
     words = len(block["text"].split())
     more = f"{block['cut']:,} more characters are left out here." if block["cut"] else ""
     sealed = len(block["text"]) if block["done"] else sealed_length(block["text"])

@@ -10,7 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from .summaries import duration, money
+from .summaries import clock, money
 from .visible import visible
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def facts(state: ViewState, *, with_time: bool = True) -> list[str]:
         return found
     started, ended = state["started_at"], state["ended_at"]
     if with_time and started is not None:
-        found.append(duration((ended if ended is not None else time.time()) - started))
+        found.append(clock((ended if ended is not None else time.time()) - started))
     tokens = state["tokens"]
     if tokens is not None:
         found.append(f"{tokens:,} {'token' if tokens == 1 else 'tokens'}")
