@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 MAX_ISSUES = 40  # enough to correct a call; a wrong array of thousands must not fill the context
@@ -77,11 +78,23 @@ def _issues(error: Any) -> Iterator[JsonValidationIssue]:
     steps = list(error.absolute_path)
     if error.validator in ("anyOf", "oneOf"):
         yield from _alternatives(error, steps)
+    elif _is_about_a_name(error):
+        message = f"has a name that is not allowed: {value_text(error.instance)}"
+        yield JsonValidationIssue(path=path_text(steps), message=message)
     elif error.validator in _NAMING:
         for name, message in _NAMING[error.validator](error):
             yield JsonValidationIssue(path=path_text([*steps, name]), message=message)
     else:
         yield JsonValidationIssue(path=path_text(steps), message=_message(error))
+
+
+def _is_about_a_name(error: Any) -> bool:
+    """True for what ``propertyNames`` says, unless that is the name of a property."""
+    steps = ["", *error.absolute_schema_path]
+    return any(step == "propertyNames" and before not in _HOLDERS for before, step in pairwise(steps))
+
+
+_HOLDERS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 
 
 # ---- problems that name another property than the one they are found at -----------------------------------------
@@ -127,8 +140,6 @@ def _message(error: Any) -> str:
     writer = _WORDS.get(error.validator)
     if writer is not None:
         return writer(wanted, error.schema)
-    if error.validator == "propertyNames" or "propertyNames" in error.absolute_schema_path:
-        return f"has a name that is not allowed: {value_text(error.instance)}"
     return f"does not satisfy {error.validator} of the tool's schema"
 
 
