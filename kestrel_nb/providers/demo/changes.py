@@ -53,6 +53,7 @@ def _content(text: str, masked: Masked) -> str | None:
 def parse_write(part: str, masked: Masked) -> list[Op] | None:
     """Write a file whose text is given, or is what an earlier part found."""
     for pattern in (
+        rf"(?:write|save|put|store|copy)\s+(?:the\s+following|this|these|the)(?:\s+(?:\w+\s+)?(?:texts?|contents?|code|lines?|script))?\s+(?:down\s+)?(?:in|into|to|as|under)\s+(?:{FILE_NOUN}{CALLED})?(?P<file>{FILE})(?:\s+file)?\s*:?\s+(?P<content>{LITERAL})",
         rf"(?:write|save|put|store|note|record|dump|jot(?:\s+down)?)(?:\s+down)?\s+(?P<content>.+?)\s+(?:down\s+)?(?:in(?:to)?|to|as|inside|under)\s+(?:{FILE_NOUN}{CALLED})?(?P<file>\S+)(?:\s+file)?",
         rf"(?:write|create|make|generate|save|start|add|put|set\s+up|produce|overwrite|fill)\s+(?:{FILE_NOUN}{CALLED}|(?:to|into|the\s+file|a|the)\s+)?(?P<file>{FILE})(?:\s+file)?{SAYING}(?P<content>.+)",
         rf"(?:write|create|make|add|save|put)\s+{FILE_NOUN}{SAYING}(?P<content>.+?)(?:\s+(?:called|named|as|and\s+(?:call|name)\s+it|in|to|at))\s+(?P<file>\S+)",
@@ -104,7 +105,7 @@ def parse_edit(part: str, masked: Masked) -> list[Op] | None:
         old, all_of_them = _old(found["old"], masked)
         new = _value(found.groupdict().get("new", ""), masked) if "new" in found.groupdict() else ""
         if old and new is not None and ("new" in found.groupdict() or masked.literal(found["old"].strip())):
-            every = every or all_of_them or part.lower().startswith("rename")
+            every = every or all_of_them or re.search(r"\brename\b", part, re.I) is not None
             return [
                 Op(
                     "edit",
@@ -140,6 +141,8 @@ def _value(text: str, masked: Masked) -> str | None:
     literal = masked.literal(bare)
     if literal is not None:
         return literal.text
+    if len(re.findall(LITERAL, bare)) == 1 and re.search(rf"[=:(]\s*{LITERAL}", bare):
+        return masked.restore(bare)  # version = "1.0"
     if re.search(LITERAL, bare) or len(bare.split()) > 8 or match(IT, bare):
         return None
     if re.match(r"(?:a|an|the|some|something|all|my|your|better|more)\s|(?:something|everything|things?)$", bare, re.I):
@@ -161,6 +164,10 @@ def parse_run(part: str, masked: Masked) -> list[Op] | None:
         part,
     ) or match(
         r"(?:in|use)\s+(?:the\s+|a\s+)?(?P<noun>shell|terminal|bash)\s*,?\s+(?:to\s+)?(?:run|execute|do)?\s*:?\s*(?P<command>.+)",
+        part,
+    )
+    found = found or match(
+        rf"(?:what(?:['’]?s|\s+is)|show(?:\s+me)?|get|give\s+me|print)\s+the\s+(?P<noun>output|result)\s+of\s+(?P<command>{LITERAL})",
         part,
     )
     if not found:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pathlib import PurePosixPath
+
 from .phrases import (
     DET,
     EVERYWHERE,
@@ -22,20 +24,21 @@ from .phrases import (
     take_place,
 )
 from .text import Masked
+from .words import EXTENSIONLESS
 
 SHOW = (
     r"(?:list|ls|dir|enumerate|show|display|print|view|see|get|give|tell|report|find|locate|discover|identify|look\s+up|look\s+for"
-    r"|search\s+for|check\s+for|glob|scan\s+for|fetch|let\s+me\s+(?:see|know)|know|to\s+(?:see|know)|know\s+about)"
+    r"|search\s+for|check\s+for|glob|scan\s+for|fetch|return|output|collect|gather|bring|let\s+me\s+(?:see|know)|know|to\s+(?:see|know)|know\s+about)"
     r"(?:\s+(?:me|us|out))?(?:\s+(?:if|whether)\s+there\s+(?:are|is))?(?:\s+(?:please|again))?"
 )
 ASK = (
     r"(?:(?:show\s+me|tell\s+me|(?:let\s+me|to)\s+(?:know|see)|know|list|see|find\s+out)\s+)?"
-    r"(?:what|which|what's|whats|what\s+kinds?\s+of|are\s+there|is\s+there|do\s+(?:we|i|you)\s+have|have\s+we)(?:\s+(?:are|is|all))?"
+    r"(?:what|which|what's|whats|what\s+kinds?\s+of|are\s+there|is\s+there|do\s+(?:we|i|you)\s+have|have\s+we|do(?:es)?(?=\s+(?:any|some|the)\b))(?:\s+(?:are|is|all))?"
 )
 LISTING = r"(?:a\s+|the\s+)?(?:full\s+|complete\s+)?(?:list(?:ing)?|names?|paths?|inventory|overview)\s+(?:of\s+)?"
 THERE = (
     r"(?:\s+(?:there|exist(?:s|ing)?|(?:that\s+)?(?:we|i|you)(?:['’]ve)?\s+(?:have|got)|do\s+(?:we|i|you)\s+have|are\s+there|is\s+there"
-    r"|(?:that\s+)?are|is|available|present|contained|live|lives|found|stored|you\s+(?:can\s+)?(?:see|find)|can\s+you\s+(?:see|find)|located))*"
+    r"|(?:that\s+)?are|is|available|present|contained|live|lives|found|stored|you\s+(?:can\s+)?(?:see|find)|can\s+you\s+(?:see|find)|located|lying\s+around|around|somewhere|anywhere))*"
 )
 ENTRIES = (
     r"(?:files?|folders?|director(?:y|ies)|contents?|entries|everything|all|things|stuff|items|sub-?folders|sub-?directories)"
@@ -69,8 +72,8 @@ def _listed_folder(text: str, masked: Masked) -> str | None:
         if not named and text.lower() == "list":
             return None
         return (folder_name(command[1], masked) or ".") if named else "."
-    bare, place = take_place(text, masked, r"in|inside(?:\s+of)?|within|under|of|from|at|below|for")
-    if place.glob or (place.path and _looks_like_file(place.path)):
+    bare, place = take_place(text, masked, r"in|inside(?:\s+of)?|within|under|of|from|at|below")
+    if place.glob or (place.path and (_looks_like_file(place.path) or place.path in _FILES)):
         return None
     if match(rf"(?:(?:{SHOW}|{ASK})\s+)(?:{LISTING})?{DET}(?:{LISTING})?{DET}{ENTRIES}{THERE}", bare):
         return place.path or "."
@@ -79,6 +82,16 @@ def _listed_folder(text: str, masked: Masked) -> str | None:
         bare,
     ):
         return place.path or ("." if text != bare else None)
+    listing = match(
+        rf"(?:{SHOW}\s+)?(?:(?:a|the)\s+)?(?:full\s+)?(?:directory|folder|dir|file|files)?\s*(?:listing|contents?|list)",
+        bare,
+    )
+    whatever = match(
+        rf"{SHOW}\s+(?:whatever|everything|anything|all)(?:\s+(?:that|which))?(?:\s+(?:is|you\s+(?:find|see)|there\s+is|lives))?",
+        bare,
+    )
+    if (listing or whatever) and text != bare:
+        return place.path or "."
     if (
         match(
             rf"look|(?:have|take)\s+a\s+look|look\s+around|{SHOW}\s+(?:around|what(?:['’]?s|\s+is|\s+we\s+have)?)|list",
@@ -103,6 +116,9 @@ def _folder_words(text: str, masked: Masked) -> str | None:
         return None if path is None or _looks_like_file(path) else path
     slashed = match(rf"(?:{SHOW})\s+{DET}(\S+/)", text)
     return slashed[1] if slashed else None
+
+
+_FILES = frozenset(EXTENSIONLESS.values()) | {"README", "readme"}
 
 
 def _looks_like_file(path: str) -> bool:
@@ -187,7 +203,8 @@ def _find(part: str, masked: Masked) -> tuple[str, Place] | None:
     if kind:
         return _with_kind(name, kind_glob(kind)), place
     if name and match(
-        rf"(?:{head})?(?:files?|ones|documents?|scripts?|modules?|items|paths|everything|all)?{THERE}", text
+        rf"(?:{SHOW}|{ASK})?|(?:{head})?(?:files?|ones|documents?|scripts?|modules?|items|paths|everything|all)?{THERE}",
+        text,
     ):
         return name, place
     word = match(rf"{head}(tests?|config(?:uration)?|setup|fixture)\s+(?:files?|modules?)", text)
@@ -195,6 +212,8 @@ def _find(part: str, masked: Masked) -> tuple[str, Place] | None:
         return f"*{word[1].lower().rstrip('s').removesuffix('uration')}*", place
     file = match(r"(?:find|locate|search\s+for|look\s+for|look\s+up)\s+(.+)", text)
     path = file and file_name(file[1], masked)
+    if file and path in _FILES and "." not in file[1] and masked.literal(file[1]) is None:
+        return f"{PurePosixPath(path or '').stem}*", place
     if (
         file
         and path
@@ -215,7 +234,7 @@ def _with_kind(name: str | None, glob: str) -> str:
 
 READ = (
     r"(?:read|open|show|print|cat|display|view|type|head|less|more|dump|output|see|look\s+(?:at|into|inside|in)|check(?:\s+out)?|get|give|load|inspect"
-    r"|examine|take\s+a\s+look\s+(?:at|into)|have\s+a\s+look\s+(?:at|into)|let\s+me\s+(?:see|read)|i\s+(?:want|need)\s+to\s+(?:see|read)|to\s+(?:see|read)|pull\s+up|bring\s+up|fetch)"
+    r"|examine|take\s+a\s+look\s+(?:at|into)|have\s+a\s+look\s+(?:at|into)|let\s+me\s+(?:see|read)|i\s+(?:want|need)\s+to\s+(?:see|read)|to\s+(?:see|read)|pull\s+up|bring\s+up|fetch|return|(?:read|go|look)\s+(?:through|over))"
     r"(?:\s+(?:me|us|up|out))?"
 )
 CONTENT = (
@@ -235,10 +254,14 @@ def parse_read(part: str, masked: Masked) -> list[Op] | None:
         return None
     if isinstance(names, str):
         return [Op("read", lines, part, needs=names)]
+    if not names:
+        return [Op("read", lines, part, needs="file")]
     return [Op("read", {"path": name, **lines}, part, together=n > 0) for n, name in enumerate(names)]
 
 
 def _read_names(text: str, masked: Masked, ranged: bool) -> list[str] | str | None:
+    if ranged and match(rf"{READ}(?:\s+(?:me|only|just))*(?:\s+(?:of\s+)?(?:it|that|them))?", text):
+        return []
     for pattern in (
         rf"{READ}\s+{CONTENT}(?:of\s+|from\s+|in\s+)?(.+?)(?:['’]s\s+contents?|\s+to\s+me|\s+(?:file\s+)?contents?|\s+in\s+full|\s+completely)?",
         r"what\s+(?:does|do)\s+(.+?)\s+(?:say|contain|look\s+like|have\s+in\s+it|hold)",
@@ -247,6 +270,7 @@ def _read_names(text: str, masked: Masked, ranged: bool) -> list[str] | str | No
         r"what\s+(?:is|are)\s+the\s+contents?\s+of\s+(.+)",
         r"(?:the\s+)?contents?\s+of\s+(.+)",
         rf"(?:what\s+(?:is|are)|{READ})\s+(?:of\s+|in\s+|from\s+)?(.+)" if ranged else r"(?!)",
+        r"(?:(?:only|just|of|from|in)\s+)*(.+)" if ranged else r"(?!)",
     ):
         found = match(pattern, text)
         if not found:

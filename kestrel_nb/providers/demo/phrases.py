@@ -16,7 +16,7 @@ FILE = rf"(?:{LITERAL}|(?:[~\w.\-+@]*/)*[\w\-+@]*\.?[\w\-+@.]*\.[A-Za-z]\w*|(?:[
 FOLDER = r"(?:[~\w.\-+@]*/)*[\w.\-+@]+/?|[~.]+/?"
 KIND_NAMES = "|".join(sorted(KINDS, key=len, reverse=True))
 KIND = (
-    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?|documents?|ones)"
+    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?|documents?|pages?|ones)"
     rf"|(?P<plural>{SELF_NAMED})s|(?P<ext>\*?\*?/?\*?\.(?:\w+|\{{[\w,]+\}}))(?:\s+files?|\s+ones)?"
     r"|(?:(?P<code>source|code)\s+files))(?!\w)"
 )
@@ -68,7 +68,7 @@ def file_name(text: str, masked: Masked) -> str | None:
     bare = re.sub(
         r"^(?:the|my|our|this|that|a)\s+|^(?:file|document|script|module)\s+(?=\S)", "", text.strip(), flags=re.I
     )
-    bare = re.sub(r"^(?:file|document|script|module|named|called)\s+(?=\S)", "", bare, flags=re.I)
+    bare = re.sub(r"^(?:(?:file|document|script|module|named|called|at|path)\s+)+(?=\S)", "", bare, flags=re.I)
     bare = re.sub(r"(?<=\S)\s+(?:file|document|script|module)$", "", bare, flags=re.I)
     literal = masked.literal(bare)
     if literal is not None:
@@ -177,7 +177,7 @@ REGEX_NOUN = r"(?:the\s+)?(?:regex(?:p|es)?|regular\s+expressions?|regex\s+patte
 _VAGUE = re.compile(
     r"(?:bugs?|problems?|issues?|mistakes?|anything|something|everything|nothing|ways?|solutions?|answers?|reasons?|it|them"
     r"|this|that|one|information|details|stuff|things|you|me|us|files?|lines?|flaws?|holes?|vulnerabilities|love|happiness)\b"
-    r"|(?:a|an|any|some|the|my|your|our|its|how|why|who|what|when|which|where|if|whether|for|in|of|to|all|every)\s",
+    r"|(?:i|we|they|he|she|there|a|an|any|some|the|my|your|our|its|how|why|who|what|when|which|where|if|whether|for|in|of|to|all|every)\s",
     re.I,
 )
 
@@ -208,6 +208,7 @@ def _one_pattern(text: str, masked: Masked) -> str | None:
     if known:
         return known
     bare = re.sub(rf"^{TERM_NOUN}(?:of\s+|like\s+|called\s+|named\s+)?(?=\S)", "", text, flags=re.I)
+    bare = re.sub(rf"^(?:(?:a|an|the|some|any|this|that)\s+)+(?={LITERAL})", "", bare, flags=re.I)
     literal = masked.literal(bare)
     if literal is not None:
         return escape(literal.text) if literal.text and "\n" not in literal.text else None
@@ -270,6 +271,10 @@ _RANGES = (
     ),
     (
         rf"(?:\bonly\s+|\bjust\s+)?(?:the\s+)?\b(?:first|top|initial|opening)\s+{_N}\s+(?:lines?|rows?|records?)(?:\s+(?:of|from|in))?\b",
+        lambda n: {"limit": n[0]},
+    ),
+    (
+        rf"(?:the\s+)?\b{_N}\s+(?:first|top)\s+(?:lines?|rows?)(?:\s+(?:of|from|in))?\b",
         lambda n: {"limit": n[0]},
     ),
     (

@@ -18,6 +18,7 @@ from .text import Masked, mask, split_parts, strip_polite
 from .words import STARTS
 
 LONGEST_REQUEST = 20_000  # characters; nothing that long is one of the requests understood here
+LONGEST_PART = 400  # characters, quoted text aside; it keeps the search for a meaning short
 MOST_STEPS = 30
 
 PARSERS: tuple[Callable[[str, Masked], list[Op] | None], ...] = (
@@ -80,8 +81,8 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
     """The ops of every part, or the first part that was not understood."""
     whole = strip_polite(masked.text)
     if "\n" not in masked.text.strip():
-        alone = _part(whole, masked, tools) if len(split_parts(masked.text, STARTS)) == 1 else _delegated(whole, masked)
-        if alone:
+        alone = None if len(split_parts(masked.text, STARTS)) == 1 else _delegated(whole, masked)
+        if alone and not any(op.needs for op in alone):
             return alone
     ops: list[Op] = []
     place = ""
@@ -89,11 +90,24 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
         if _only_place(part, masked):
             place = part
             continue
-        found = (_part(f"{place} {part}", masked, tools) if place else None) or _part(part, masked, tools)
+        placed = (f"{part} {place}", f"{place} {part}") if place else (_place_last(part), part)
+        found = next((read for text in placed if (read := _part(text, masked, tools)) is not None), None)
         if found is None and not _is_bare_verb(part):
             return part
-        ops += [_refer(op, ops) for op in found or ()]
+        for op in found or ():
+            ops.append(_refer(op, ops))
+            if ops[-1].needs == "there" or (ops[-1].needs and len(ops) == 1):
+                return part
     return ops
+
+
+_FRONT = re.compile(rf"((?:in|inside|within|under|from|of)\s+\S.*?)\s*[,:]?\s+(?=(?:{STARTS.pattern}))", re.I)
+
+
+def _place_last(part: str) -> str:
+    """ "in src find X" as "find X in src"."""
+    front = _FRONT.match(part)
+    return f"{part[front.end() :]} {front[1]}" if front else part
 
 
 def _only_place(part: str, masked: Masked) -> bool:
@@ -114,6 +128,8 @@ def _is_bare_verb(part: str) -> bool:
 
 
 def _part(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
+    if len(part) > LONGEST_PART:
+        return None
     named = parse_call_by_name(part, masked, tools) or parse_call_by_words(part, masked, tools)
     if named:
         return named
@@ -131,6 +147,9 @@ def _refer(op: Op, before: list[Op]) -> Op:
     if op.needs not in ("file", "files") or not before:
         return op
     named = before[-1].args.get("path")
+    if op.kind == "read" and op.needs == "file" and before[-1].kind == "read" and set(before[-1].args) == {"path"}:
+        before.pop()  # "open x and show the first five lines" is one reading
+        return replace(op, args={**op.args, "path": named}, needs="")
     if before[-1].kind in ("read", "summary", "write", "edit", "append") and named:
         return replace(op, args={**op.args, "path": named}, needs="")
     return op
@@ -140,16 +159,13 @@ def _refer_search(op: Op, before: list[Op]) -> Op:
     """ "list the Python files and count the lines that contain X": X is counted in those files."""
     if not before or op.args.get("path") or op.args.get("glob"):
         return op
+    there, op = bool(op.needs), replace(op, needs="")
     last = before[-1]
     if last.kind in ("find", "count_files"):
         name = last.args["pattern"].removeprefix("**/")
         where = {"glob": name} if name != "*" else {}
         return replace(op, args={**op.args, **where, **({"path": last.args["path"]} if "path" in last.args else {})})
-    if (
-        last.kind in ("read", "summary")
-        and "path" in last.args
-        and re.search(r"\b(?:it|the file|there|that file)\b", op.text, re.I)
-    ):
+    if last.kind in ("read", "summary") and "path" in last.args and there:
         return replace(op, args={**op.args, "path": last.args["path"]})
     return op
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from .files import ASK, NAME_CONDITIONS, SHOW, parse_find
-from .phrases import FLAGS, KIND, Op, file_name, kind_glob, match, pattern_of, take_place
+from .phrases import FLAGS, KIND, Op, file_name, folder_name, kind_glob, match, pattern_of, take_place
 from .text import Masked
 from .words import NUMBER, number
 
@@ -48,7 +49,7 @@ HAVING = (
     r"(?:(?:that|which|who)\s+)?(?:contain(?:s|ing)?|mention(?:s|ing)?|match(?:es|ing)?|includ(?:e|es|ing)|ha(?:ve|s)|having|with|us(?:e|es|ing)"
     r"|call(?:s|ing)?|say(?:s|ing)?|refer(?:s|ring|ences?|encing)?(?:\s+to)?|talk(?:s|ing)?\s+about|do(?:es)?\s+use)\s+"
 )
-FILES = r"(?:(?:all|any|every|each|the|of|our|my)\s+)*(?:files?|modules?|scripts?|documents?|docs|pages?|ones|code|notebooks?)"
+FILES = r"(?:(?:all|any|every|each|the|of|our|my)\s+)*(?:files?|modules?|scripts?|documents?|docs|pages?|ones|code)"
 WHERE = r"(?:(?:show|tell|find|see|know|look|check|find\s+out|let\s+me\s+know|list)(?:\s+me)?\s+)?(?:where|wherever|everywhere)\s+(?:do\s+(?:we|i|you|they)\s+|does\s+it\s+|(?:is|are)\s+)?"
 USED = r"(?:used|called|mentioned|referenced|imported|appears?|occurs?|found|set|written|happens?|needed|shows?\s+up|comes?\s+up|invoked|documented|described)"
 GREP = r"(?:search|grep|rg|look|scan|hunt|query|ripgrep)"
@@ -57,6 +58,7 @@ GREP = r"(?:search|grep|rg|look|scan|hunt|query|ripgrep)"
 def parse_search(part: str, masked: Masked) -> list[Op] | None:
     """Search in files for a text or a regular expression."""
     text, options = _take_options(part)
+    text, there = _take_there(text)
     found = (
         _two_sided(text, masked)
         or _definition(text, masked)
@@ -67,7 +69,18 @@ def parse_search(part: str, masked: Masked) -> list[Op] | None:
     if found is None:
         return None
     pattern, where = found
-    return [Op("search", {"pattern": pattern, **where, **options}, part)]
+    return [Op("search", {"pattern": pattern, **where, **options}, part, needs=there)]
+
+
+_THERE = re.compile(
+    r"\s+(?:in|of|from|inside|within)\s+(?:it|there|them|(?:that|this|those|these)\s+files?|the\s+same\s+files?)$", re.I
+)
+
+
+def _take_there(text: str) -> tuple[str, str]:
+    """``text`` without "in it" at its end; then the place is what an earlier part named."""
+    rest = _THERE.sub("", text)
+    return rest, "there" if rest != text else ""
 
 
 Found = tuple[str, dict[str, Any]]
@@ -86,7 +99,7 @@ def _two_sided(text: str, masked: Masked) -> Found | None:
         rest, place = take_place(f"x in {found[where]}", masked)
         goal = re.sub(rf"^(?:{HITS}|{LINES}{HAVING})", "", found[term], flags=re.I)
         wanted = pattern_of(goal, masked)
-        if rest == "x" and wanted and not file_name(goal, masked):
+        if rest == "x" and wanted and (masked.literal(goal) or not file_name(goal, masked)):
             flags = {"ignore_case": True} if re.match(r"(?:grep|rg)\s+-\w*i", text) else {}
             return wanted, {**place.args(), **flags}
     return None
@@ -112,7 +125,8 @@ def _definition(text: str, masked: Masked) -> Found | None:
 def _imports(text: str, masked: Masked) -> Found | None:
     rest, place = take_place(text, masked)
     found = match(
-        rf"(?:{ASK}|{SHOW}|who)\s+(?:(?:{FILES}|{KIND})\s+)?(?:that\s+|which\s+)?import(?:s|ing)?\s+(.+)", rest
+        rf"(?:{ASK}|{SHOW}|who)\s+(?:(?:all|any|of|the|our|my|every)\s+)*(?:(?:{FILES}|{KIND})\s+)?(?:that\s+|which\s+)?import(?:s|ing)?\s+(.+)",
+        rest,
     )
     where = match(rf"{WHERE}(?:we\s+)?(?:import\s+)?(.+?)(?:\s+is)?\s+imported", rest)
     name = masked.plain((found or where)[found.lastindex or 1 if found else 1]).strip() if (found or where) else ""  # type: ignore[index]
@@ -122,13 +136,24 @@ def _imports(text: str, masked: Masked) -> Found | None:
     return rf"^\s*(import|from)\s+{name.replace('.', chr(92) + '.')}\b", {**place.args(), **glob}
 
 
+_USAGES = (
+    rf"{SHOW}\s+(?:{LINES})(?:where|in\s+which)\s+(?:we|it|they|you|i)\s+(?:(?:use|call|mention|say)\s+)?(?P<term>.+)",
+    r"where\s+(?:does|do)\s+(?P<term>.+?)\s+(?:occur|appear|show\s+up|come\s+up)",
+    rf"(?:are\s+there|is\s+there|do\s+we\s+have)\s+(?:{HITS})(?P<term>.+?)(?:\s+(?:left|remaining))?",
+    rf"{WHERE}(?P<term>.+?)\s+(?:is\s+|are\s+|gets?\s+|being\s+)?{USED}",
+    rf"(?:is|are|does|do)\s+(?P<term>.+?)\s+(?:{USED}|occur|appear)(?:\s+anywhere)?",
+    rf"{WHERE}(?:{LINES})?(?:we\s+|it\s+)?(?:says?|uses?|calls?|mentions?|contains?|reads?|use)\s+(?P<term>.+)",
+    r"who\s+(?:uses?|calls?)\s+(?P<term>.+)",
+)
+
+
 def _by_subject(text: str, masked: Masked) -> Found | None:
     """``which Python files mention X``, ``lines with X``, ``where is X used``, ``is X mentioned anywhere``."""
     rest, place = take_place(text, masked)
     where = place.args()
     subject = match(
         rf"(?:(?:{SHOW}|{ASK}|print|in\s+which|who|how\s+many)\s+)(?:names\s+of\s+)?(?:(?:all|any|the|every|of|each|our|my|also)\s+)*"
-        rf"(?:(?P<all>{FILES})|{KIND}|(?P<lines>{LINES}))\s*(?:there\s+are\s+|are\s+there\s+)?(?:{HAVING}|(?:is|are|does|do)\s+)(?P<term>.+)",
+        rf"(?:{KIND}|(?P<all>{FILES})|(?P<lines>{LINES}))\s*(?:there\s+are\s+|are\s+there\s+)?(?:{HAVING}|(?:is|are|does|do)\s+)(?P<term>.+)",
         rest,
     )
     if subject:
@@ -136,17 +161,27 @@ def _by_subject(text: str, masked: Masked) -> Found | None:
         pattern = pattern_of(term, masked)
         kind = subject["kind"] or subject["plural"] or subject["ext"] or subject["code"]
         return (pattern, {**where, **({"glob": kind_glob(subject)} if kind else {})}) if pattern else None
-    usage = (
-        match(rf"{WHERE}(?P<term>.+?)\s+(?:is\s+|are\s+|gets?\s+|being\s+)?{USED}", rest)
-        or match(rf"(?:is|are|does|do)\s+(?P<term>.+?)\s+(?:{USED}|occur|appear)(?:\s+anywhere)?", rest)
-        or match(
-            rf"{WHERE}(?:{LINES})?(?:we\s+|it\s+)?(?:says?|uses?|calls?|mentions?|contains?|reads?|use)\s+(?P<term>.+)",
-            rest,
-        )
-        or match(r"who\s+(?:uses?|calls?)\s+(?P<term>.+)", rest)
-    )
+    inside = _inside_file(text, masked)
+    if inside:
+        return inside
+    usage = next((found for shape in _USAGES if (found := match(shape, rest))), None)
     pattern = pattern_of(usage["term"], masked) if usage else None
     return (pattern, where) if pattern else None
+
+
+def _inside_file(text: str, masked: Masked) -> Found | None:
+    """``does config.toml contain X``, ``check whether config.toml mentions X``."""
+    found = match(
+        r"(?:(?:check|see|tell\s+me|find\s+out|know|look)\s+)?(?:whether|if|does|do)\s+(?:the\s+)?(.+?)\s+(?:contains?|mentions?|ha(?:s|ve)|includes?|uses?|says?|refers?\s+to)\s+(.+)",
+        text,
+    )
+    path = file_name(found[1], masked) or _folder(found[1], masked) if found else None
+    pattern = pattern_of(re.sub(r"\s+(?:anywhere|somewhere|in\s+it)$", "", found[2]), masked) if found else None
+    return (pattern, {"path": path}) if path and pattern else None
+
+
+def _folder(text: str, masked: Masked) -> str | None:
+    return folder_name(text, masked) if re.search(r"\b(?:folder|directory|dir)\b|/$", text, re.I) else None
 
 
 def _plain(text: str, masked: Masked) -> Found | None:
@@ -185,7 +220,7 @@ def _searchable(term: str, pattern: str, masked: Masked, where: dict[str, Any]) 
 
 
 HOW_MANY = (
-    r"(?:(?:tell\s+me|show\s+me|know|find\s+out|see|compute|report|give\s+me|get|check|determine)\s+)?(?:how\s+many|count(?:\s+up)?|(?:the\s+)?(?:total\s+)?(?:number|count|amount)\s+of"
+    r"(?:(?:tell\s+me|show\s+me|know|find\s+out|see|compute|report|give\s+me|get|check|determine)\s+)?(?:count\s+(?:how\s+(?:often|many)|the\s+(?:total\s+)?number\s+of)|how\s+many|count(?:\s+up)?|(?:the\s+)?(?:total\s+)?(?:number|count|amount)\s+of"
     r"|count\s+(?:the\s+)?(?:total\s+)?number\s+of|count\s+how\s+many|how\s+often|what\s+is\s+the\s+number\s+of)"
 )
 
@@ -193,16 +228,21 @@ HOW_MANY = (
 def parse_count(part: str, masked: Masked) -> list[Op] | None:
     """Count lines, matches or files."""
     text, options = _take_options(part)
+    text, there = _take_there(text)
+    text = re.sub(r"^(?:tell\s+me\s+|know\s+|see\s+)?how\s+long\s+is\s+", "count the lines of ", text, flags=re.I)
     head = re.match(rf"{HOW_MANY}\s+", text, re.I)
     if not head:
         return None
     often = "often" in head[0].lower()
     body = re.sub(r"^(?:the|all|all\s+the|of|of\s+the|different|total)\s+", "", text[head.end() :], flags=re.I)
-    return (
+    ops = (
         _count_files(body, part, masked)
         or _count_lines(body, part, options, masked)
         or _count_term(body, part, options, often, masked)
     )
+    if ops is None or re.match(r"(?:words|characters|chars|letters|bytes|columns)\b", body, re.I):
+        return None
+    return [replace(op, needs=there) for op in ops]
 
 
 def _count_files(body: str, part: str, masked: Masked) -> list[Op] | None:
@@ -251,13 +291,15 @@ def _count_lines(body: str, part: str, options: dict[str, Any], masked: Masked) 
 def _count_term(body: str, part: str, options: dict[str, Any], often: bool, masked: Masked) -> list[Op] | None:
     """``occurrences of X in F``, ``TODOs in src``, ``how often is X used``, ``how many times does X occur``."""
     body = re.sub(r"^times\s+", "", body, flags=re.I)
-    files_with = match(rf"(?:(?P<all>{FILES})|{KIND})\s+(?:{HAVING})(?P<term>.+)", body)
+    files_with = match(rf"(?:{KIND}|(?P<all>{FILES}))\s+(?:{HAVING})(?P<term>.+)", body)
     if files_with:
         term, place = take_place(files_with["term"], masked)
         pattern = pattern_of(term, masked)
         kind = {} if files_with["all"] else {"glob": kind_glob(files_with)}
         return [Op("count", {"pattern": pattern, **place.args(), **kind, **options}, part)] if pattern else None
-    body = re.sub(r"\s+(?:are|is)\s+there\b|\s+there\s+are\b", "", body, flags=re.I)
+    body = re.sub(
+        r"\s+(?:(?:are|is)\s+)?(?:there|defined|declared|implemented)(?:\s+are)?(?=\s|$)", "", body, flags=re.I
+    )
     term, place = take_place(body, masked)
     usage = match(
         rf"(?:is\s+|are\s+|does\s+|do\s+|has\s+|have\s+|do\s+we\s+)?(?P<term>.+?)\s+(?:is\s+|are\s+|been\s+)?(?:{USED}|occur|appear|come\s+up|show\s+up)",

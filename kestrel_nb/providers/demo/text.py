@@ -39,8 +39,25 @@ POLITE = re.compile(
 )
 _TAIL = re.compile(
     r"(?:[\s,;]*(?:please|pls|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
-    r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|as\s+well|too|first|again|\(.{0,3}\)))+$",
+    r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)|as\s+well|too|first|again|\(.{0,3}\)))+$",
     re.I,
+)
+_OPENINGS = tuple(
+    (re.compile(start, re.I), verb)
+    for start, verb in (
+        (r"^i(?:\s+am|['’]m|\s+was)\s+(?:looking|searching|hunting)\s+for\s+", "find "),
+        (r"^(?:i|we)\s+(?:need|want|would\s+like|['’]?d\s+like)\s+(?=(?:all|every|the|a|any|both)\s)", "show "),
+        (r"^i\s+(?:need|want|would\s+like|['’]?d\s+like)\s+to\s+(?:see|view|look\s+at|know)\s+", "show me "),
+        (
+            r"^(?:i['’]d\s+(?:be\s+grateful|appreciate\s+it)|it['’]d\s+be\s+(?:great|nice)|any\s+chance|how\s+about)(?:\s+if)?\s+(?:you\s+(?:could|can)\s+)?",
+            "",
+        ),
+        (
+            r"^(?:would\s+it\s+be|is\s+it)\s+possible\s+(?:for\s+you\s+)?to\s+|^is\s+there\s+(?:a|any)\s+way\s+to\s+|^if\s+you\s+(?:could|would),?\s+",
+            "",
+        ),
+        (r"^feel\s+free\s+to\s+|^be\s+(?:a\s+\w+|kind|nice)\s+and\s+|^let\s+me\s+have\s+(?=(?:all|the|a)\s)", ""),
+    )
 )
 _BULLET = re.compile(r"^\s*(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s+\d+\s*[:.)]\s*)", re.I)
 _GERUND = re.compile(r"^(\w+?)ing\b", re.I)
@@ -87,6 +104,12 @@ def _with_quotes(literal: Literal) -> str:
     return f"{marks[0]}{literal.text}{marks[1]}"
 
 
+_SLANG = tuple(
+    (re.compile(rf"(?<![\w'\"`]){short}(?=\s)", re.I), plain)
+    for short, plain in (("gimme", "give me"), ("lemme", "let me"), ("wanna", "want to"), ("gonna", "going to"))
+)
+
+
 def mask(text: str) -> Masked:
     """Set the quoted parts of ``text`` aside: fences, backticks, all kinds of quotes, JSON."""
     literals: list[Literal] = []
@@ -102,6 +125,8 @@ def mask(text: str) -> Masked:
         return keep(kind, found[kind])
 
     bare = text.replace(OPEN, "").replace(CLOSE, "").replace("\r\n", "\n")
+    for slang, plain in _SLANG:
+        bare = slang.sub(plain, bare)
     masked = _QUOTED.sub(quoted, bare)
     restore = Masked("", tuple(literals)).restore
     return Masked(_replace_json(masked, lambda inner: keep("json", restore(inner))), tuple(literals))
@@ -145,6 +170,8 @@ def strip_polite(text: str) -> str:
         before = text
         text = text.strip().rstrip("!?;,").rstrip()
         text = re.sub(r"(?<=[\w\ue001/)])[.:…]+$", "", text)
+        for start, verb in _OPENINGS:
+            text = start.sub(verb, text)
         opening = POLITE.match(text)
         if opening:
             text = _verb_of_gerund(text[opening.end() :]) if "mind" in opening[0].lower() else text[opening.end() :]
@@ -196,7 +223,12 @@ def split_parts(text: str, starts: re.Pattern[str]) -> list[str]:
                 rest = line[begin:]
         parts.append(rest)
     cleaned = [strip_polite(part) for part in parts]
-    return [part for part in cleaned if part]
+    return [part for part in cleaned if part and not _GREETING.fullmatch(part)]
+
+
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|good\s+\w+|dear\s+\w+)(?:\s+(?:there|kestrel|demo|all))?|please|thanks?|ok(?:ay)?", re.I
+)
 
 
 _SEPARATOR = re.compile(
