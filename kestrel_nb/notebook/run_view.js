@@ -1082,6 +1082,7 @@ class Run {
   }
 
   tell(block, old) {
+    if (this.ended) return;
     if (block.kind === "tool" && block.state !== old?.state) {
       const step = this.header?.step ? `Step ${this.header.step}. ` : "";
       if (block.state === "running") this.speak(`${step}${block.tool} is running.`);

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-QUIET = set(
-    "a b blockquote br code details div em figcaption figure hr li mark ol p pre s span strong style summary table tbody "
-    "td th thead tr ul".split()
-)
+QUIET = {"a", "b", "blockquote", "br", "code", "details", "div", "em", "figcaption", "figure", "hr", "li", "mark", "ol"}
+QUIET |= {"p", "pre", "s", "span", "strong", "style", "summary", "table", "tbody", "td", "th", "thead", "tr", "ul"}
 PLAIN = {"class", "data-state", "data-level", "data-n", "open", "border", "cellpadding", "start", "rel"}
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"

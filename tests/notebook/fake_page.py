@@ -15,10 +15,14 @@ ADDRESS = "http://page.test/"
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 CHROMIUM += ["--disable-component-update", "--disable-sync"]
 TOKENS = """
-:root { --jp-ui-font-color0: #000; --jp-ui-font-color1: rgba(0,0,0,.87); --jp-layout-color0: white; --jp-layout-color1: white;
-  --jp-border-color1: #bdbdbd; --jp-border-color2: #e0e0e0; --jp-brand-color1: #1976d2; --jp-success-color1: #388e3c;
-  --jp-error-color1: #d32f2f; --jp-warn-color1: #f57c00; --jp-content-link-color: #0d47a1; --jp-ui-font-size1: 13px;
-  --jp-content-font-size1: 14px; --jp-ui-font-family: "Liberation Sans", sans-serif; --jp-code-font-family: "DejaVu Sans Mono", monospace; }
+:root {
+  --jp-ui-font-color0: #000; --jp-ui-font-color1: rgba(0,0,0,.87); --jp-layout-color0: white;
+  --jp-layout-color1: white; --jp-border-color1: #bdbdbd; --jp-border-color2: #e0e0e0;
+  --jp-brand-color1: #1976d2; --jp-success-color1: #388e3c; --jp-error-color1: #d32f2f;
+  --jp-warn-color1: #f57c00; --jp-content-link-color: #0d47a1; --jp-ui-font-size1: 13px;
+  --jp-content-font-size1: 14px; --jp-ui-font-family: "Liberation Sans", sans-serif;
+  --jp-code-font-family: "DejaVu Sans Mono", monospace;
+}
 body { margin: 0; padding: 16px; width: 836px; background: white; }
 """
 MODEL = """
@@ -52,7 +56,8 @@ class FakePage:
             source = SCRIPT.read_text("utf-8").replace("export default", "window.kestrel =")
             body = (
                 f"<!doctype html><html><head><meta charset=utf-8><style>{TOKENS}{live_sheet()}</style></head><body>"
-                f"<input id=elsewhere><div id=out></div><script>{MODEL}</script><script type=module>{source}</script></body></html>"
+                f"<input id=elsewhere><div id=out></div>"
+                f"<script>{MODEL}</script><script type=module>{source}</script></body></html>"
             )
             route.fulfill(status=200, content_type="text/html", body=body)
         elif route.request.url.endswith("/favicon.ico"):

@@ -88,7 +88,8 @@ EDIT = request(
     {"path": "src/poll.py", "old_string": "time.sleep(1)", "new_string": "await asyncio.sleep(1)"},
     DiffPreview(
         path="src/poll.py",
-        diff="--- a/src/poll.py\n+++ b/src/poll.py\n@@ -11,3 +11,3 @@\n while not self.done:\n-    time.sleep(1)\n+    await asyncio.sleep(1)\n done\n",
+        diff="--- a/src/poll.py\n+++ b/src/poll.py\n@@ -11,3 +11,3 @@\n while not self.done:\n"
+        "-    time.sleep(1)\n+    await asyncio.sleep(1)\n done\n",
         added=1,
         removed=1,
     ),

@@ -7,7 +7,6 @@ import json
 import math
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import comm
@@ -48,7 +47,7 @@ class Wire:
 
 
 @pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     wire = Wire()
 
     class Comm(BaseComm):
@@ -59,7 +58,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
             wire.take(msg_type, data or {})
 
     monkeypatch.setattr(comm, "create_comm", Comm)
-    yield wire
+    return wire
 
 
 class Answers:
