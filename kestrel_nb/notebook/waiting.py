@@ -65,7 +65,7 @@ async def ask_stdin(prompt: str) -> str:
         ident = here._get_shell_context_var(here._shell_parent_ident)
     except AttributeError:  # another kernel: ask in the blocking way, without clicks meanwhile
         return builtins.input(prompt)  # noqa: ASYNC250 - there is no other way
-    from zmq import DONTWAIT
+    from zmq import DONTWAIT  # type: ignore[attr-defined]
 
     receive, socket = here.session.recv, here.stdin_socket
     while receive(socket, DONTWAIT)[1] is not None:
