@@ -30,6 +30,8 @@ def resolve_inside(root: str | os.PathLike[str], path: str, *, restrict: bool = 
         real = Path(os.path.realpath(base / path))
     except RecursionError:
         raise ToolCallError(f"{quoted(path)}: too many links follow each other", code="invalid_path") from None
+    except OSError as error:  # a link was changed into something else while it was read
+        raise ToolCallError(f"{quoted(path)}: {_reason(error)}", code="file_error") from None
     if restrict and not real.is_relative_to(base):
         raise outside(path)
     return real

@@ -15,7 +15,7 @@ from ...sandbox.output import plural, size_text
 from ...sandbox.paths import explained, printable_name
 from ...sandbox.workspace import Walked, Workspace, stat_in
 from .settings import CoreSettings, parameters, table
-from .text import BINARY_SAMPLE, Decoded, decode, lines_of
+from .text import BINARY_SAMPLE, Decoded, decode, lines_of, whole_characters
 
 MAX_BYTES = 2_000_000  # of one result, the specification's 2 MB
 MAX_LINES = 2_000  # of one result, the specification's
@@ -144,7 +144,8 @@ def _page_of_large(file: BinaryIO, data: bytes, mark: bytes, offset: int, limit:
         number += data.count(b"\n", start)
         ended = data.endswith(b"\n")
         data = file.read(_BLOCK)
-    text = decode(bytes(kept)) or Decoded(kept.decode("utf-8", "replace"), "utf-8", guessed=True)
+    found = whole_characters(bytes(kept))
+    text = decode(found) or Decoded(found.decode("utf-8", "replace"), "utf-8", guessed=True)
     return Page(lines_of(text.text), offset, number - ended, text.encoding, text.guessed)
 
 

@@ -100,6 +100,18 @@ def _guess(data: bytes) -> str | None:
     return "cp1252" if best is not None or high <= len(sample) * 0.3 else None
 
 
+def whole_characters(data: bytes) -> bytes:
+    """``data`` without the first bytes of a UTF-8 character that was cut off at its end."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte >= 0xC0:  # a first byte; it says how many belong together
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data if back >= needed else data[:-back]
+        if byte < 0x80:
+            break
+    return data
+
+
 def line_end_of(text: str) -> str:
     """The line end that ``text`` uses most: CRLF or LF."""
     crlf = text.count("\r\n")
