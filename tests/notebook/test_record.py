@@ -67,11 +67,8 @@ def test_a_finished_run_with_a_table() -> None:
     body = html.split("</style>")[1]
     assert body.startswith('\n<div class="kestrel-view kestrel-run kestrel-record')
     assert '<details class="kestrel-tool" data-state="done" open><summary class="kestrel-row">' in body
-    assert (
     head = '<table class="kestrel-table" border="1" cellpadding="4"><thead><tr><td></td><th class="kestrel-t">path</th>'
     assert f"{head}<th>line" in body
-        in body
-    )
     assert shown(body).strip().split("\n")[0] == "Finished · openai:gpt-5-mini · 2 steps · 14 s · 3,482 tokens · $0.004"
 
 
