@@ -8,6 +8,7 @@ get an ApprovalError. Questions that a stored session left open are restored her
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 import threading
@@ -15,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from ..protocol.errors import ApprovalError
+from ..protocol.errors import ApprovalError, KestrelError
 from ..protocol.messages import JsonObject
 from ..protocol.sessions import AnsweredBy, ApprovalDecision, ApprovalRecord, ApprovalRequest
 from .signals import CancelSignal
@@ -63,29 +64,30 @@ class Question:
     ) -> ApprovalRecord:
         """The first answer: a person's, the ``handler``'s, another process's, the clock's, or the cancel's."""
         handling = asyncio.ensure_future(self._handle(handler, signal)) if handler else None
-        dispose = signal.on_cancel(lambda: self._close("the run was stopped", "cancel"))
+        dispose = signal.on_cancel(self.close)
         try:
             while not self._answer.done():
                 await asyncio.wait({self._answer}, timeout=TICK_S)
                 self._look(poll)
             return self._answer.result()
-        except asyncio.CancelledError:
-            self._close("the run was stopped", "cancel")
-            raise
         finally:
             dispose()
             if handling:
                 handling.cancel()
 
+    def close(self) -> None:
+        """Decline it as stopped, unless it was answered."""
+        self._close("the run was stopped", "cancel")
+
     def _look(self, poll: AnswerPoll | None) -> None:
-        expires = self.request.expires_at
-        if expires is not None and time.time() >= expires:
-            self._close(f"no answer within {in_words(expires - self.request.created_at)}", "timeout")
-        elif poll and not self._answer.done() and (left := poll(self.request)):
+        if _expired(self.request):
+            self._close(_no_answer(self.request), "timeout")
+        elif poll and not self._answer.done():
             try:
-                self._broker.resolve(self.request.id, left[0], answered_by=left[1])
-            except ApprovalError as error:
-                self._broker.logger.warning("an answer from another process was refused: %s", error)
+                if left := poll(self.request):
+                    self._broker.resolve(self.request.id, left[0], answered_by=left[1])
+            except KestrelError as error:
+                self._broker.logger.warning("an answer from another process could not be taken: %s", error)
 
     def _close(self, reason: str, by: AnsweredBy) -> None:
         self._broker.close(self.request.id, reason, by)
@@ -98,9 +100,13 @@ class Question:
             decision = (
                 answered if isinstance(answered, ApprovalDecision) else ApprovalDecision(approved=answered is True)
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._broker.logger.exception("the approval handler failed")
-            decision = ApprovalDecision(approved=False, reason=f"the approval handler failed: {error}")
+            reason = f"the approval handler failed ({type(error).__name__}: {error})"
+            decision = ApprovalDecision(approved=False, reason=reason)
+        except KeyboardInterrupt:
+            signal.cancel("interrupted")
+            return
         try:
             self._broker.resolve(self.request.id, decision, answered_by="code")
         except ApprovalError as error:
@@ -135,8 +141,10 @@ class ApprovalBroker:
         self, request: ApprovalRequest, settle: Callable[[ApprovalRecord], None], check: ArgumentsCheck = _any_arguments
     ) -> None:
         """Open again what a stored session had left open; ``settle`` is called with its answer, once."""
+        # No clock runs while no run waits: the question may be answered days later.
+        item = _Open(replace(request, expires_at=None), check, settle)
         with self._lock:
-            self._waiting.setdefault(request.id, _Open(request, check, settle))
+            self._waiting.setdefault(request.id, item)
 
     def forget(self, id: str) -> None:
         """Drop a restored question without an answer: its session was reloaded or dropped."""
@@ -157,15 +165,43 @@ class ApprovalBroker:
             item = self._waiting.get(id)
         if item is None:
             raise self._gone(id)
+        if not isinstance(decision, ApprovalDecision):
+            raise ApprovalError("answer with an ApprovalDecision", code="invalid_arguments")
+        if _expired(item.request):
+            self.close(id, _no_answer(item.request), "timeout")
+            raise self._gone(id)
         if decision.approved and decision.arguments is not None:
-            problem = item.check(decision.arguments)
+            decision = replace(decision, arguments=copy.deepcopy(decision.arguments))  # what is checked is what runs
+            problem = item.check(decision.arguments or {})
             if problem:
                 raise ApprovalError(problem, code="invalid_arguments")
         record = self._take(id, decision, answered_by)
         if record is None:
             raise self._gone(id)
-        item.settle(record)
+        try:
+            item.settle(record)
+        except BaseException as error:
+            self._put_back(item, record, error)
+            raise
         return record
+
+    def _put_back(self, item: _Open, record: ApprovalRecord, error: BaseException) -> None:
+        """A stored question's answer could not be taken: it counts for nothing, and the question may be open still."""
+        with self._lock:
+            if record in self._history:
+                self._history.remove(record)
+            if getattr(error, "code", "") != "approval_closed":
+                self._waiting.setdefault(item.request.id, item)
+
+    def is_open(self, id: str) -> bool:
+        """True while the question ``id`` waits."""
+        with self._lock:
+            return id in self._waiting
+
+    def note(self, record: ApprovalRecord) -> None:
+        """Add an answer to the history that was not given by ``resolve``."""
+        with self._lock:
+            self._history.append(record)
 
     def close(self, id: str, reason: str, by: AnsweredBy) -> None:
         """Decline the question ``id`` for ``reason`` unless it was answered meanwhile."""
@@ -197,7 +233,15 @@ class ApprovalBroker:
                 f"that question was already {verdict} ({past.answered_by}); nothing was changed", code="approval_closed"
             )
         hint = f"waiting: {', '.join(waiting)}" if waiting else "nothing waits"
-        return ApprovalError(f'no question "{id}" waits for an answer; {hint}')
+        return ApprovalError(f'no question "{str(id)[:80]}" waits for an answer; {hint}')
+
+
+def _expired(request: ApprovalRequest) -> bool:
+    return request.expires_at is not None and time.time() >= request.expires_at
+
+
+def _no_answer(request: ApprovalRequest) -> str:
+    return f"no answer within {in_words((request.expires_at or request.created_at) - request.created_at)}"
 
 
 def in_words(seconds: float) -> str:

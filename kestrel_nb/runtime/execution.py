@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..protocol.errors import CancelledByUser, KestrelError
-from .signals import CancelSignal, until_cancelled
+from .signals import CancelSignal, SelfCancelled, until_cancelled
 from .tools import Tool, ToolContext, ToolExecutionResult
 
 GRACE_S = 0.5  # what a cancelled tool gets to end its processes; a stopped run has to end within a second
+TICK_S, THREAD_GRACE_TICKS = 0.02, 15  # and what a thread gets
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,19 @@ async def execute(tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     finished = threading.Event()
     try:
         return await until_cancelled(_guarded(tool, arguments, context, finished), context.signal, grace_s=GRACE_S)
+    except SelfCancelled:
+        return Failure("the tool was cancelled from within")
     except CancelledByUser:
+        await _wait_for_thread(tool, finished)
         return Stopped(still_running=not finished.is_set())
+
+
+async def _wait_for_thread(tool: Tool, finished: threading.Event) -> None:
+    """Give a thread that listens to the signal the time to end: its task was over at once."""
+    tries = 0 if inspect.iscoroutinefunction(tool.execute) else THREAD_GRACE_TICKS
+    while tries and not finished.is_set():
+        tries -= 1
+        await asyncio.sleep(TICK_S)
 
 
 async def _guarded(
@@ -73,7 +85,10 @@ async def _guarded(
 
 def _checked(tool: Tool, result: Any) -> Outcome:
     if isinstance(result, ToolExecutionResult):
-        return result
+        if isinstance(result.content, str):
+            return result
+        kind = type(result.content).__name__
+        return Failure(f"{tool.schema.name} returned a result whose content is {kind} and not text")
     return Failure(f"{tool.schema.name} returned {type(result).__name__} and not a ToolExecutionResult")
 
 
@@ -83,18 +98,19 @@ def _failure(error: BaseException, signal: CancelSignal) -> Outcome:
         return Stopped(still_running=False)
     if isinstance(error, CancelledByUser) and signal.cancelled:
         return Stopped(still_running=False)
-    text = _text_of(error)
+    return Failure(failure_text(error))
+
+
+def failure_text(error: BaseException) -> str:
+    """What a model reads of an exception: the message, with the code of a violation or the type in front."""
+    try:
+        text = str(error)
+    except Exception:  # a broken __str__ must not hide that the tool failed
+        text = ""
     if isinstance(error, KestrelError) and text:
         code = error.code if error.code.isupper() else ""
-        return Failure(f"{code}: {text}" if code and code not in text else text)
-    return Failure(f"{type(error).__name__}: {text}" if text else type(error).__name__)
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # a broken __str__ must not hide that the tool failed
-        return ""
+        return f"{code}: {text}" if code and code not in text else text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 async def in_daemon_thread(

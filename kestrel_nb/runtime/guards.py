@@ -27,18 +27,28 @@ class Guards:
     """The guards in the order they were added."""
 
     def __init__(self) -> None:
-        self._guards: list[SessionGuard] = []
+        self._guards: dict[object, SessionGuard] = {}
 
     def add(self, guard: SessionGuard) -> Callable[[], None]:
-        """Ask ``guard`` from now on. It vetoes by returning a reason or False, or by raising SessionGuardError."""
-        self._guards.append(guard)
-        return lambda: self._guards.remove(guard) if guard in self._guards else None
+        """Ask ``guard`` from now on. It vetoes by returning a reason or False, or by raising; returns a disposer."""
+        key = object()
+        self._guards[key] = guard
+
+        def dispose() -> None:
+            self._guards.pop(key, None)
+
+        return dispose
 
     def check(self, context: SessionGuardContext) -> None:
-        """Raise SessionGuardError with the first guard's reason."""
-        for guard in tuple(self._guards):
-            answer = guard(context)
-            if isinstance(answer, str):
+        """Raise SessionGuardError with the first guard's reason. A guard that fails refuses."""
+        for guard in tuple(self._guards.values()):
+            try:
+                answer = guard(context)
+            except SessionGuardError:
+                raise
+            except Exception as error:
+                raise SessionGuardError(f"a guard failed ({type(error).__name__}: {error})") from error
+            if isinstance(answer, str) and answer.strip():
                 raise SessionGuardError(answer)
-            if answer is False:
+            if answer is False or isinstance(answer, str):
                 raise SessionGuardError(f"a guard refused to {context.action} the session")

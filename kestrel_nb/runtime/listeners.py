@@ -17,22 +17,24 @@ class Listeners(Generic[E]):
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._listeners: list[Callable[[E], None]] = []
+        self._listeners: dict[object, Callable[[E], None]] = {}
 
     def subscribe(self, listener: Callable[[E], None]) -> Callable[[], None]:
         """Add ``listener``. Returns a disposer, which may be called more than once."""
-        self._listeners.append(listener)
+        key = object()  # the same listener may be there twice, and each disposer ends its own subscription
+        self._listeners[key] = listener
 
         def dispose() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            self._listeners.pop(key, None)
 
         return dispose
 
     def publish(self, event: E) -> None:
         """Hand ``event`` to every listener, in the order of subscription."""
-        for listener in tuple(self._listeners):
+        for listener in tuple(self._listeners.values()):
             try:
                 listener(event)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # a CancelledError or SystemExit from here would end the run
                 self._logger.exception("a listener failed on %s", type(event).__name__)

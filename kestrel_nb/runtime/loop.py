@@ -22,9 +22,11 @@ from .prompts import assistant_message
 from .retry import RetryOptions, is_model_request_error, retry_delay, sleep
 from .signals import CancelSignal, until_cancelled
 from .tool_calls import CallOutcome, ToolCalls
+from .truncation import clean_text
 
 CUT_OFF = "not run: the reply was cut off at its token limit, so the call may be incomplete; make a shorter one"
 RUN_FINISHED = "not run: the run was finished"
+RUN_ENDED = "not run: the run ended before its turn"
 
 
 class LoopHost(Protocol):
@@ -94,15 +96,14 @@ class RunLoop:
         while True:
             stream = _Stream(self.host, message_id)
             try:
-                response = await until_cancelled(self.model.generate(request, stream.on_delta), self.signal)
-                if response.finish_reason == "error":
-                    raise ModelRequestError("the model ended its reply with an error")
-                return response
+                return _checked(await until_cancelled(self.model.generate(request, stream.on_delta), self.signal))
             except Exception as error:
                 self.signal.raise_if_cancelled()
                 if stream.started or attempt >= self.retry.attempts or not _may_pass(error):
                     raise
                 await self._wait(error, attempt)
+            finally:
+                stream.over = True
             attempt += 1
 
     async def _wait(self, error: Exception, attempt: int) -> None:
@@ -133,13 +134,27 @@ class RunLoop:
             elif len(batch) == 1:
                 outcomes = [await self.calls.run(batch[0])]
             else:
-                outcomes = await asyncio.gather(*(self.calls.run(call) for call in batch))
+                outcomes = await self._together(batch)
             for call, outcome in zip(batch, outcomes, strict=True):
                 self._finish(call, outcome)
                 if outcome.terminate and not over:
                     over, self.text = True, outcome.content
         self.signal.raise_if_cancelled()
         return over
+
+    async def _together(self, batch: list[ToolCallPart]) -> list[CallOutcome]:
+        """Run the calls of ``batch`` at once. When the loop is closing, those that had ended keep their results."""
+        tasks = [asyncio.ensure_future(self.calls.run(call)) for call in batch]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for call, task in zip(batch, tasks, strict=True):
+                lost = task.cancelled() or task.exception() is not None
+                self._finish(call, self.calls.leave(call, RUN_ENDED, "cancelled") if lost else task.result())
+            raise
 
     def _batches(self, calls: tuple[ToolCallPart, ...]) -> Iterator[list[ToolCallPart]]:
         """Neighbouring calls of parallel-safe tools together, every other call alone."""
@@ -163,25 +178,39 @@ class RunLoop:
 
     def _close_open_calls(self) -> None:
         for call in self.host.unanswered():
-            self.host.append(self.calls.skip(call, "not run: the run ended before its turn", "cancelled").message)
+            self.host.append(self.calls.leave(call, RUN_ENDED, "cancelled").message)
 
 
 class _Stream:
-    """Turns what a model streams into events, and remembers whether anything was shown."""
+    """Turns what a model streams into events, and remembers whether anything was shown.
+
+    A model that was left behind may go on streaming; once the request is ``over`` nothing of that is told.
+    """
 
     def __init__(self, host: LoopHost, message_id: str) -> None:
         self._host = host
         self._message_id = message_id
-        self.started = False
+        self.started = self.over = False
 
     def on_delta(self, delta: TokenDelta) -> None:
+        if self.over:
+            return
         self.started = True
         if delta.text:
-            self._host.emit(MessageDelta, message_id=self._message_id, text=delta.text)
+            self._host.emit(MessageDelta, message_id=self._message_id, text=clean_text(delta.text))
         if delta.reasoning:
-            self._host.emit(ReasoningDelta, message_id=self._message_id, text=delta.reasoning)
+            self._host.emit(ReasoningDelta, message_id=self._message_id, text=clean_text(delta.reasoning))
         if delta.tool or delta.arguments:
-            self._host.emit(ToolDelta, call_id=delta.call_id, tool=delta.tool, text=delta.arguments)
+            text = clean_text(delta.arguments)
+            self._host.emit(ToolDelta, call_id=delta.call_id, tool=clean_text(delta.tool), text=text)
+
+
+def _checked(response: CompletionResponse) -> CompletionResponse:
+    if not isinstance(response, CompletionResponse):
+        raise ModelRequestError(f"the model gave {type(response).__name__} and not a CompletionResponse")
+    if response.finish_reason == "error":
+        raise ModelRequestError("the model ended its reply with an error")
+    return response
 
 
 def _may_pass(error: Exception) -> bool:

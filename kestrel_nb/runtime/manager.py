@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
 from ..protocol.errors import KestrelError, SessionNotFoundError, StoreError, UsageError
 from ..protocol.events import SessionCreated, SessionDeleted, SessionEvent
@@ -29,11 +31,14 @@ from .retry import RetryOptions
 from .run import Run
 from .secrets import Masker
 from .session import AgentSession, SessionServices
+from .session_host import SessionHost
 from .stores import MemorySessionStore, SessionStore, SharedStore
 from .tool_calls import CallSettings
 from .tools import ToolRegistry
+from .truncation import clean_text
 
 DEFAULT_MAX_STEPS = 50
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what every store takes
 
 
 @dataclass(kw_only=True)
@@ -70,8 +75,9 @@ class SessionManager:
         self._store: SessionStore = options.store or MemorySessionStore()
         self._sessions: dict[str, AgentSession] = {}
         self._listeners: Listeners[SessionEvent] = Listeners(options.logger)
+        self._scratch: WeakSet[AgentSession] = WeakSet()  # hidden ones, while somebody uses them
         self._guards = Guards()
-        self._rules = list(options.rules)
+        self._rules: dict[object, PermissionRule] = {object(): rule for rule in options.rules}
         self._initialized: asyncio.Future[None] | None = None
         self.approvals = options.approvals or ApprovalBroker(logger=options.logger)
         self._services = self._make_services(options)
@@ -97,7 +103,7 @@ class SessionManager:
             check_run=self._check_run,
             ready=options.ready or self.initialize,
             system_prompt=options.system_prompt,
-            extra_rules=lambda: tuple(self._rules),
+            extra_rules=lambda: tuple(self._rules.values()),
             max_steps=options.max_steps,
             temperature=options.temperature,
             max_tokens=options.max_tokens,
@@ -125,10 +131,15 @@ class SessionManager:
 
     def add_rule(self, rule: PermissionRule) -> Callable[[], None]:
         """Add a permission rule for every session. Returns a disposer."""
-        self._rules.append(rule)
-        return lambda: self._rules.remove(rule) if rule in self._rules else None
+        key = object()  # the same rule may be there twice
+        self._rules[key] = rule
 
-    def _check_run(self, session: AgentSession) -> None:
+        def dispose() -> None:
+            self._rules.pop(key, None)
+
+        return dispose
+
+    def _check_run(self, session: SessionHost) -> None:
         if not session.hidden:
             self._check("run", session.id, session.tenant_id)
 
@@ -140,7 +151,7 @@ class SessionManager:
 
     async def initialize(self) -> None:
         """Load the stored sessions, once. A session that can't be read is skipped with a warning."""
-        if self._initialized is None:
+        if self._initialized is None or is_dead(self._initialized):
             self._initialized = asyncio.ensure_future(self.refresh())
         await asyncio.shield(self._initialized)
 
@@ -151,6 +162,7 @@ class SessionManager:
         except (StoreError, OSError) as error:
             self._logger.warning("the stored sessions can't be listed: %s", error)
             return
+        self._forget_deleted({summary.id for summary in summaries})
         for summary in summaries:
             known = self._sessions.get(summary.id)
             if known is not None and known.is_running:
@@ -161,6 +173,13 @@ class SessionManager:
             if known is None:
                 known = self._sessions[summary.id] = AgentSession(detail, self._services)
             known.reload(detail)
+
+    def _forget_deleted(self, stored: set[str]) -> None:
+        """Drop sessions that another process deleted. Those that were never written are not in the store yet."""
+        for id, session in tuple(self._sessions.items()):
+            if session.is_stored and id not in stored and not session.is_running and not session.is_owned:
+                session.drop()
+                del self._sessions[id]
 
     async def _load(self, id: str) -> SessionDetail | None:
         try:
@@ -177,21 +196,29 @@ class SessionManager:
         Raises SessionGuardError when a guard refuses, ModelNotFoundError for an unknown model, UsageError for an id
         that is taken or a workspace that is no folder.
         """
-        request = request or CreateSessionRequest(**fields)
-        id = request.id or new_id("sess")
-        if id in self._sessions:
-            raise UsageError(f'there is a session "{id}" already')
+        request = replace(request, **fields) if request else CreateSessionRequest(**fields)
+        detail = self._new_detail(request, tenant_id)
+        if not request.hidden:
+            self._check("create", None, tenant_id)
+        session = AgentSession(detail, self._services, hidden=request.hidden)
+        if request.hidden:
+            self._scratch.add(session)
+        else:
+            self._sessions[session.id] = session
+        session.emit(SessionCreated, summary=session.summary())
+        return session
+
+    def _new_detail(self, request: CreateSessionRequest, tenant_id: str | None) -> SessionDetail:
+        """What a new session begins with. Raises UsageError, ModelNotFoundError, StoreError."""
         workspace = os.path.abspath(os.path.expanduser(request.workspace or self._options.default_workspace))
         if not os.path.isdir(workspace):
             raise UsageError(f'the workspace "{workspace}" is not a folder')
         if request.model:
             self._options.models.get(request.model)
-        if not request.hidden:
-            self._check("create", None, tenant_id)
         now = time.time()
-        detail = SessionDetail(
-            id=id,
-            title=request.title or "",
+        return SessionDetail(
+            id=new_id("sess") if request.id is None else self._free_id(request.id),
+            title=clean_text(" ".join((request.title or "").split())),
             model=request.model or self._options.default_model or "",
             workspace=workspace,
             created_at=now,
@@ -200,11 +227,15 @@ class SessionManager:
             system_prompt=request.system_prompt,
             tools=request.tools,
         )
-        session = AgentSession(detail, self._services, hidden=request.hidden)
-        if not request.hidden:
-            self._sessions[id] = session
-        session.emit(SessionCreated, summary=session.summary())
-        return session
+
+    def _free_id(self, id: str) -> str:
+        """``id``, when a session may have it. A stored session is never begun anew by accident."""
+        if not _ID.fullmatch(id):
+            raise UsageError(f'"{clean_text(id)[:80]}" can\'t be an id; use 1 to 128 letters, digits, "-" and "_"')
+        store = self._store
+        if id in self._sessions or (isinstance(store, SharedStore) and store.load_now(id) is not None):
+            raise UsageError(f'there is a session "{id}" already; get it, or take another id')
+        return id
 
     def get(self, id: str) -> AgentSession:
         """The session ``id``. Raises SessionNotFoundError."""
@@ -231,8 +262,12 @@ class SessionManager:
         return self.get(id).cancel()
 
     async def delete(self, id: str) -> None:
-        """Stop and remove the session ``id``, its stored form too. Raises SessionNotFoundError, StoreError."""
+        """Stop and remove the session ``id``, its stored form too.
+
+        Raises SessionNotFoundError, SessionOwnedError while another process works on it, StoreError.
+        """
         session = self.get(id)
+        session.own()
         session.cancel()
         await session.ended()
         await self._store.delete(id)
@@ -242,7 +277,7 @@ class SessionManager:
 
     async def close(self) -> None:
         """Stop every run, write what is left and forget the sessions here. Nothing is deleted from the store."""
-        sessions = tuple(self._sessions.values())
+        sessions = (*self._sessions.values(), *self._scratch)
         for session in sessions:
             session.cancel()
         for session in sessions:
@@ -250,3 +285,10 @@ class SessionManager:
             session.drop()
         self._sessions.clear()
         self._initialized = None
+
+
+def is_dead(work: asyncio.Future[Any]) -> bool:
+    """True for work that failed, or will never end because its event loop is not this one."""
+    if work.done():
+        return work.cancelled() or work.exception() is not None
+    return work.get_loop() is not asyncio.get_running_loop()

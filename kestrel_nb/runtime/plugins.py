@@ -113,9 +113,12 @@ class PluginRegistry:
                 pending = plugin.activate(context)
                 if inspect.isawaitable(pending):
                     await pending
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._end(name)
                 raise PluginError(f'plugin "{name}" could not start: {error}') from error
+            except BaseException:  # cancelled in the middle
+                self._end(name)
+                raise
 
     async def deactivate_all(self) -> None:
         """Deactivate every plugin, the last one first. A plugin that fails at it is logged."""
@@ -133,4 +136,7 @@ class PluginRegistry:
     def _end(self, name: str) -> None:
         context = self._active.pop(name, None)
         while context and context.disposers:
-            context.disposers.pop()()
+            try:
+                context.disposers.pop()()
+            except Exception:  # the others must go all the same
+                context.logger.exception("plugin %s left something behind", name)

@@ -11,13 +11,16 @@ from .stores import SessionStore, StepStore
 
 
 class SaveQueue:
-    """Writes of one session, one after the other. A write that fails is reported and the next one writes it all."""
+    """Writes of one session, one after the other. A write that fails is reported and the next one writes it all.
+
+    The tasks that are returned end with True when the write is durable, with False when it failed.
+    """
 
     def __init__(self, store: SessionStore, id: str, on_error: Callable[[str], None]) -> None:
         self._store = store
         self._id = id
         self._on_error = on_error
-        self._last: asyncio.Task[None] | None = None
+        self._last: asyncio.Task[bool] | None = None
         self._needs_whole = True
 
     @property
@@ -29,7 +32,11 @@ class SaveQueue:
         """The store already holds the session: steps may be appended."""
         self._needs_whole = False
 
-    def whole(self, detail: SessionDetail) -> asyncio.Task[None]:
+    def invalidate(self) -> None:
+        """Something changed that no step can say: the next write writes the whole session."""
+        self._needs_whole = True
+
+    def whole(self, detail: SessionDetail) -> asyncio.Task[bool]:
         """Write the whole session."""
 
         async def write() -> None:
@@ -38,7 +45,7 @@ class SaveQueue:
 
         return self._put(write)
 
-    def step(self, step: SessionStep, detail: Callable[[], SessionDetail]) -> asyncio.Task[None]:
+    def step(self, step: SessionStep, detail: Callable[[], SessionDetail]) -> asyncio.Task[bool]:
         """Append ``step``; the whole ``detail()`` instead when an earlier write failed."""
 
         async def write() -> None:
@@ -52,23 +59,35 @@ class SaveQueue:
 
     async def drain(self) -> None:
         """Return when everything that was put so far is written."""
-        if self._last is not None and not self._last.done():
-            await asyncio.shield(self._last)
+        last = self._pending()
+        if last is not None:
+            await asyncio.wait({last})
 
-    def _put(self, write: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        before = self._last
-        self._last = asyncio.get_running_loop().create_task(self._write(before, write))
+    def _pending(self) -> asyncio.Task[bool] | None:
+        """The last write while it goes on. One of another loop never ends any more once that loop is gone."""
+        last = self._last
+        if last is None or last.done() or last.get_loop() is not asyncio.get_running_loop():
+            return None
+        return last
+
+    def _put(self, write: Callable[[], Awaitable[None]]) -> asyncio.Task[bool]:
+        self._last = asyncio.get_running_loop().create_task(self._write(self._pending(), write))
         return self._last
 
-    async def _write(self, before: asyncio.Task[None] | None, write: Callable[[], Awaitable[None]]) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait({before})
+    async def _write(self, before: asyncio.Task[bool] | None, write: Callable[[], Awaitable[None]]) -> bool:
         try:
+            if before is not None:
+                await asyncio.wait({before})
             await write()
+            return True
         except StoreError as error:
             self._fail(str(error))
         except Exception as error:  # a store of the user's own may raise anything; the run goes on
             self._fail(f"{type(error).__name__}: {error}")
+        except BaseException:  # the loop is closing: what was not written must not be missed by the next step
+            self._needs_whole = True
+            raise
+        return False
 
     def _fail(self, text: str) -> None:
         self._needs_whole = True

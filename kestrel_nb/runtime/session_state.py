@@ -99,10 +99,14 @@ class SessionState:
         message = self.transcript.adopt(message)
         self.transcript.append(message)
         for result in message.tool_results:
-            if result.call_id in self.started:
-                self.started.remove(result.call_id)
+            self.end_call(result.call_id)
         self.updated_at = message.created_at
         return message
+
+    def end_call(self, call_id: str) -> None:
+        """The call ``call_id`` has its result, or never gets one: it is no longer begun."""
+        if call_id in self.started:
+            self.started.remove(call_id)
 
     def clear_from(self, index: int) -> int:
         """Drop the messages from ``index`` on and what belongs to them; returns how many."""

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..protocol.errors import CancelledByUser
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class SelfCancelled(RuntimeError):
+    """Work that ended in a CancelledError though nobody had cancelled it."""
+
+
+class WorkExited(RuntimeError):
+    """Work that tried to end the process with SystemExit."""
 
 
 class CancelSignal:
@@ -34,7 +46,10 @@ class CancelSignal:
             self._cancelled, self.reason = True, reason
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # one that fails must not keep the others from hearing
+                logger.exception("a callback of a cancel signal failed")
         return True
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -55,15 +70,7 @@ class CancelSignal:
         """Return when cancelled."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-
-        def settle() -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(settle)
-
-        dispose = self.on_cancel(wake)
+        dispose = self.on_cancel(_waker(loop, waiter))
         try:
             await waiter
         finally:
@@ -75,25 +82,22 @@ class CancelSignal:
             raise CancelledByUser(self.reason)
 
 
-async def until_cancelled(work: Coroutine[Any, Any, T], signal: CancelSignal, *, grace_s: float = 0.5) -> T:
-    """The result of ``work``, or CancelledByUser once ``signal`` is cancelled.
+async def until_cancelled(work: Awaitable[T], signal: CancelSignal, *, grace_s: float = 0.5) -> T:
+    """The result of ``work``, or CancelledByUser once ``signal`` is cancelled; then ``work`` is not even begun.
 
     ``work`` is cancelled then and given ``grace_s`` seconds to clean up; after that it is left behind. Its own
-    exceptions come through, a CancelledError of its own making as RuntimeError.
+    exceptions come through, but a CancelledError of its own making as SelfCancelled, SystemExit as WorkExited, and
+    KeyboardInterrupt cancels ``signal``.
     """
+    if signal.cancelled:
+        if inspect.iscoroutine(work):
+            work.close()
+        raise CancelledByUser(signal.reason)
     loop = asyncio.get_running_loop()
-    task = loop.create_task(work)
+    task = loop.create_task(_contained(work, signal))
     woken: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    def wake_from_any_thread() -> None:
-        loop.call_soon_threadsafe(wake)
-
-    task.add_done_callback(wake)
-    dispose = signal.on_cancel(wake_from_any_thread)
+    task.add_done_callback(lambda _: _settle(woken))
+    dispose = signal.on_cancel(_waker(loop, woken))
     try:
         await woken
         if not task.done():
@@ -105,8 +109,34 @@ async def until_cancelled(work: Coroutine[Any, Any, T], signal: CancelSignal, *,
     finally:
         dispose()
     if task.cancelled():
-        raise RuntimeError("the work cancelled itself")
+        raise SelfCancelled("the work cancelled itself")
     return task.result()
+
+
+async def _contained(work: Awaitable[T], signal: CancelSignal) -> T:
+    """``work``, without what a task would hand on to the event loop and so end it."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise WorkExited(f"SystemExit: {error}") from error
+    except KeyboardInterrupt as error:
+        signal.cancel("interrupted")
+        raise CancelledByUser(signal.reason) from error
+
+
+def _waker(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> Callable[[], None]:
+    """What settles ``waiter`` from any thread."""
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle, waiter)
+
+    return wake
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 async def _stop(task: asyncio.Task[Any], grace_s: float) -> None:

@@ -17,8 +17,6 @@ from typing import Any, Literal, Protocol
 from ..protocol.codec import dumps, jsonable
 from ..protocol.errors import CancelledByUser
 from ..protocol.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     Notice,
     SessionEvent,
     TodoUpdated,
@@ -28,20 +26,27 @@ from ..protocol.events import (
     ToolSkipped,
     ToolStarted,
 )
-from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, new_id, tool_message
+from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, tool_message
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, fingerprint
 from ..protocol.tools import PermissionDecision, Preview, TodoItem
 from .approvals import AnswerPoll, ApprovalBroker, ApprovalHandler
-from .execution import Failure, Stopped, execute, in_daemon_thread
+from .call_data import copied, json_data
+from .call_questions import CallQuestions, declined_text, invalid
+from .execution import Failure, Stopped, execute
 from .permissions import PermissionResolver, decide
 from .secrets import Masker
 from .signals import CancelSignal, until_cancelled
-from .tools import PreviewingTool, Tool, ToolContext, ToolExecutionResult, ToolRegistry, ToolSession
-from .truncation import clean_text, truncate
-from .validation import format_validation_issues, normalise, validate_arguments
+from .tools import Tool, ToolContext, ToolExecutionResult, ToolRegistry, ToolSession
+from .truncation import MAX_TOOL_OUTPUT, clean_text, truncate
+from .validation import normalise
 
-MAX_CONTENT_CHARS = 60_000  # the specification's limit on what a model reads of one result
-MAX_DATA_CHARS = 8_000_000  # more structured data than this goes to a file of the session
+STOPPED = "not run: the run was stopped"
+STOPPED_INSIDE = "cancelled: the run was stopped while this call was running; it may have done a part of its work"
+INTERRUPTED = "interrupted: it had begun when the process ended, and its result is unknown; it was not run again"
+NOT_STORED = "not run: its start could not be stored, and without that it could run twice after a crash"
+PROGRESS_CHARS = 500
+
+SkipCause = Literal["declined", "denied", "cancelled", "not_run", "interrupted", "not_decided"]
 
 
 class CallHost(ToolSession, Protocol):
@@ -54,7 +59,7 @@ class CallHost(ToolSession, Protocol):
     def add_rule(self, rule: PermissionRule) -> None: ...
     async def question_opened(self, request: ApprovalRequest) -> None: ...
     async def question_closed(self, record: ApprovalRecord) -> None: ...
-    async def call_started(self, call_id: str, *, asked: bool) -> None: ...
+    async def call_started(self, call_id: str, *, asked: bool) -> bool: ...
     async def keep_data(self, name: str, text: str) -> str | None: ...
 
 
@@ -86,31 +91,45 @@ class CallOutcome:
 
 @dataclass(kw_only=True, slots=True)
 class ToolCalls:
-    """The calls of one run. ``decided`` and ``restored`` carry answers and questions over a restart."""
+    """The calls of one run. ``begun`` names those that an earlier process had begun: they never run again."""
 
     settings: CallSettings
     host: CallHost
     run_id: str
     signal: CancelSignal
-    decided: dict[str, ApprovalRecord] = field(default_factory=dict)
-    restored: dict[str, ApprovalRequest] = field(default_factory=dict)
     asks_nobody: bool = False  # a direct call from the user's own code counts as approved by it
+    begun: frozenset[str] = frozenset()
+    questions: CallQuestions = field(init=False)
+    _executing: set[str] = field(default_factory=set, init=False)
+    _ended: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.questions = CallQuestions(settings=self.settings, host=self.host, run_id=self.run_id, signal=self.signal)
 
     async def run(self, call: ToolCallPart) -> CallOutcome:
         """Work ``call`` to its end. Raises nothing but CancelledError from outside."""
+        try:
+            return await self._run(call)
+        except Exception as error:
+            self.settings.logger.exception("a call of %s failed outside the tool", call.name)
+            return self.fail(call, f"the call could not be worked ({type(error).__name__}: {error})")
+
+    async def _run(self, call: ToolCallPart) -> CallOutcome:
+        if call.id in self.begun:
+            return self.skip(call, INTERRUPTED, "interrupted")
         if self.signal.cancelled:
-            return self.skip(call, "not run: the run was stopped", "cancelled")
+            return self.skip(call, STOPPED, "cancelled")
         tool = self.settings.tools.get(call.name) if self.host.offers(call.name) else None
         if tool is None:
-            return self.fail(call, self._unknown(call.name))
-        schema = tool.schema.parameters
+            return self.fail(call, self._unknown(call))
         problem = call.problem or invalid(tool, call.arguments)
         if problem or call.arguments is None:
             return self.fail(call, f'Invalid arguments for "{call.name}": {problem}')
-        arguments = normalise(schema, call.arguments)
+        # Its own copy: whoever holds the model's may change that while a person looks at the question.
+        arguments = copied(normalise(tool.schema.parameters, call.arguments))
         decision, reason = await self._permission(tool, call, arguments)
         if self.signal.cancelled:
-            return self.skip(call, "not run: the run was stopped", "cancelled")
+            return self.skip(call, STOPPED, "cancelled")
         if decision == "deny":
             return self.skip(call, f"not run: {reason}", "denied", is_error=True)
         if decision == "ask" and not self.asks_nobody:
@@ -122,94 +141,42 @@ class ToolCalls:
     async def _permission(
         self, tool: Tool, call: ToolCallPart, arguments: JsonObject
     ) -> tuple[PermissionDecision, str]:
-        """The decision and why. A question that was asked before a restart stays a question, whatever rules say now."""
-        if call.id in self.decided or call.id in self.restored:
+        """The decision and why. A resolver that fails means deny."""
+        if self.questions.was_asked(call):
             return "ask", ""
+        decision, reason, _ = decide(self.host.rules, tool.schema, arguments)
         resolver = self.settings.resolve_permission
-        if resolver is None:
-            decision, reason, _ = decide(self.host.rules, tool.schema, arguments)
+        if resolver is None or decision == "deny":
             return decision, reason
         try:
             answer = resolver(tool, call, self.host)
-            chosen = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:
+            chosen = await until_cancelled(answer, self.signal) if inspect.isawaitable(answer) else answer
+        except CancelledByUser:
+            return "deny", "the run was stopped"
+        except (Exception, SystemExit) as error:
             self.settings.logger.exception("the permission resolver failed")
             return "deny", f"the permission resolver failed ({type(error).__name__})"
         if chosen not in ("auto", "ask", "deny"):
             return "deny", f"the permission resolver answered {chosen!r}, which is none of auto, ask, deny"
-        denied, why, _ = decide(self.host.rules, tool.schema, arguments)
-        if denied == "deny":
-            return "deny", why
         reasons = {"deny": "the permission resolver refused it", "ask": "the permission resolver asks", "auto": ""}
         return chosen, reasons[chosen]
 
     async def _ask_then_execute(
         self, tool: Tool, call: ToolCallPart, arguments: JsonObject, reason: str
     ) -> CallOutcome:
-        record = self.decided.pop(call.id, None)
+        record = self.questions.decided.pop(call.id, None)
         if record is None:
-            preview, problem = await self._preview(tool, call, arguments)
+            preview, problem = await self.questions.preview(tool, arguments, self._context(call, None))
             if problem:
-                return self.fail(call, problem)
-            record = await self._ask(tool, call, arguments, reason, preview)
-        decision = record.decision
+                return self.fail(call, self._mask(problem))
+            if self.signal.cancelled:
+                return self.skip(call, STOPPED, "cancelled")
+            record = await self.questions.ask(tool, call, arguments, reason, preview)
         if self.signal.cancelled or record.answered_by == "cancel":
-            return self.skip(call, "not run: the run was stopped before anybody answered", "cancelled")
-        if not decision.approved:
+            return self.skip(call, f"{STOPPED} before it could begin", "cancelled")
+        if not record.decision.approved:
             return self.skip(call, declined_text(record), "declined")
         return await self._execute_approved(tool, call, arguments, record)
-
-    async def _preview(
-        self, tool: Tool, call: ToolCallPart, arguments: JsonObject
-    ) -> tuple[Preview | None, str | None]:
-        """What the card shows, or what is wrong already: then nobody is asked about a call that can't work."""
-        if not isinstance(tool, PreviewingTool):
-            return None, None
-        work = in_daemon_thread(tool.preview, arguments, self._context(call, None))
-        try:
-            shown = await until_cancelled(work, self.signal)
-        except CancelledByUser:
-            return None, None
-        except Exception as error:
-            return None, self._mask(str(error) or type(error).__name__)
-        return shown, None
-
-    async def _ask(
-        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, reason: str, preview: Preview | None
-    ) -> ApprovalRecord:
-        """Put the question and wait. It is stored before it is shown, and its answer before anything runs."""
-        broker = self.settings.broker
-        now = time.time()
-        request = self.restored.pop(call.id, None) or ApprovalRequest(
-            id=new_id("appr"),
-            session_id=self.host.id,
-            run_id=self.run_id,
-            call_id=call.id,
-            tool=call.name,
-            arguments=dict(arguments),
-            reason=reason,
-            preview=preview,
-            fingerprint=fingerprint(self.host.id, call.id, call.name, arguments),
-            created_at=now,
-            expires_at=None if broker.timeout_s is None else now + broker.timeout_s,
-        )
-        question = broker.ask(request, lambda edited: self._edit_problem(tool, edited))
-        await self.host.question_opened(request)
-        self.host.emit(ApprovalRequested, request=request)
-        record = await question.wait(self.signal, handler=self.settings.approve, poll=self.settings.poll_answer)
-        self.host.emit(ApprovalResolved, request=request, decision=record.decision, answered_by=record.answered_by)
-        if record.decision.approved and record.decision.remember == "session":
-            self.host.add_rule(PermissionRule(tool=call.name, action="auto", scope="session"))
-        await self.host.question_closed(record)
-        return record
-
-    def _edit_problem(self, tool: Tool, edited: JsonObject) -> str:
-        """What speaks against edited arguments; "" when nothing does."""
-        problem = invalid(tool, edited)
-        if problem:
-            return problem
-        decision, reason, _ = decide(self.host.rules, tool.schema, edited)
-        return reason if decision == "deny" else ""
 
     async def _execute_approved(
         self, tool: Tool, call: ToolCallPart, arguments: JsonObject, record: ApprovalRecord
@@ -217,14 +184,19 @@ class ToolCalls:
         request, edited = record.request, record.decision.arguments
         if request.fingerprint != fingerprint(self.host.id, call.id, call.name, arguments):
             return self.skip(call, "not run: the call is not the one that was approved", "denied", is_error=True)
-        if edited is None or dict(edited) == dict(arguments):
+        changed = edited is not None and dict(edited) != dict(arguments)
+        if changed and edited is not None:
+            problem = invalid(tool, edited)
+            if problem:
+                return self.fail(call, f'Invalid arguments for "{call.name}": {problem}')
+            arguments = copied(normalise(tool.schema.parameters, edited))
+        objection = self.questions.objection(tool, arguments)  # a rule that denies may have come meanwhile
+        if objection:
+            return self.skip(call, f"not run: {objection}", "denied", is_error=True)
+        if not changed:
             return await self._execute(tool, call, arguments, asked=True, preview=request.preview)
-        problem = self._edit_problem(tool, edited)
-        if problem:
-            return self.fail(call, f'Invalid arguments for "{call.name}": {problem}')
-        note = f"A person changed the arguments before approving. It ran with: {dumps(jsonable(edited))}"
-        changed = normalise(tool.schema.parameters, edited)
-        return await self._execute(tool, call, changed, asked=True, note=self._mask(note))
+        note = f"A person changed the arguments before approving. It ran with: {dumps(jsonable(arguments))}"
+        return await self._execute(tool, call, arguments, asked=True, note=self._mask(note))
 
     # ---- execution --------------------------------------------------------------------------------------------
 
@@ -238,10 +210,16 @@ class ToolCalls:
         preview: Preview | None = None,
         note: str = "",
     ) -> CallOutcome:
-        await self.host.call_started(call.id, asked=asked)
-        self.host.emit(ToolStarted, call_id=call.id, tool=call.name, arguments=arguments)
+        stored = await self.host.call_started(call.id, asked=asked)
+        if self.signal.cancelled:
+            return self.skip(call, f"{STOPPED} before it could begin", "cancelled")
+        if asked and not stored:
+            return self.fail(call, NOT_STORED)
+        self._emit(ToolStarted, call_id=call.id, tool=call.name, arguments=arguments)
         began = time.perf_counter()
-        outcome = await execute(tool, arguments, self._context(call, preview))
+        self._executing.add(call.id)
+        outcome = await execute(tool, copied(arguments), self._context(call, preview))
+        self._executing.discard(call.id)
         if isinstance(outcome, Failure):
             return self.fail(call, self._mask(outcome.text), arguments=arguments, note=note)
         if isinstance(outcome, Stopped):
@@ -249,70 +227,64 @@ class ToolCalls:
         return await self._finish(call, outcome, (time.perf_counter() - began) * 1000, note)
 
     def _stopped(self, call: ToolCallPart, outcome: Stopped) -> CallOutcome:
-        reason = "cancelled: the run was stopped while this call was running; it may have done a part of its work"
         if outcome.still_running:
             text = f"{call.name} could not be ended and may still be running; its result is ignored"
-            self.host.emit(Notice, level="warning", code="tool_still_running", text=text)
-        return self.skip(call, reason, "cancelled")
+            self._emit(Notice, level="warning", code="tool_still_running", text=text)
+        return self.skip(call, STOPPED_INSIDE, "cancelled")
 
     async def _finish(
         self, call: ToolCallPart, result: ToolExecutionResult, duration_ms: float, note: str
     ) -> CallOutcome:
-        full = self._mask(clean_text(str(result.content)))
-        content = truncate(full, MAX_CONTENT_CHARS)
-        data, marker = await self._data(call, result, full if content != full else None)
+        full = self._mask(clean_text(result.content))
+        content = truncate(full, MAX_TOOL_OUTPUT)
+        data, marker = await self._data(call, full if result.data is None and content != full else result.data)
         content = "\n".join(text for text in (note, content, marker) if text) if note or marker else content
-        self.host.emit(
+        is_error, terminate = bool(result.is_error), bool(result.terminate)
+        message = tool_message(call, content, is_error=is_error, images=tuple(result.images))
+        self._emit(
             ToolExecuted,
             call_id=call.id,
             tool=call.name,
             content=content,
             data=data,
-            is_error=result.is_error,
+            is_error=is_error,
             duration_ms=duration_ms,
         )
-        message = tool_message(call, content, is_error=result.is_error, images=result.images)
         return CallOutcome(
-            state="executed",
-            message=message,
-            content=content,
-            data=data,
-            is_error=result.is_error,
-            terminate=result.terminate,
+            state="executed", message=message, content=content, data=data, is_error=is_error, terminate=terminate
         )
 
-    async def _data(self, call: ToolCallPart, result: ToolExecutionResult, cut_text: str | None) -> tuple[Any, str]:
+    async def _data(self, call: ToolCallPart, value: Any) -> tuple[Any, str]:
         """The data for clients, and a line for the model when it went to a file. Text that was cut is kept here."""
-        data = result.data
-        if data is None:
-            data = cut_text
-        if data is None:
+        if value is None:
             return None, ""
         try:
             if self.settings.to_data:
-                data = self.settings.to_data(data)
-            data = self.settings.masker.mask_json(data)
-            text = dumps(jsonable(data))
-        except (RecursionError, ValueError, TypeError) as error:
+                value = self.settings.to_data(value)
+            data = json_data(self.settings.masker.mask_json(value))
+        except Exception as error:  # an object of the tool's own may raise anything when it is looked at
             notice = f"the data of {call.name} is no JSON ({type(error).__name__}) and was left out"
-            self.host.emit(Notice, level="warning", code="data_dropped", text=notice)
+            self._emit(Notice, level="warning", code="data_dropped", text=notice)
             return None, ""
-        if len(text) <= MAX_DATA_CHARS:
-            return data, ""
-        kept = await self.host.keep_data(f"{call.name}-{call.id}", text)
+        if not data.too_large:
+            return data.value, ""
+        kept = await self.host.keep_data(f"{call.name}-{call.id}", data.text)
         where = f"kept in {kept}" if kept else "not kept"
-        notice = f"the data of {call.name} is too large to show ({len(text):,} characters); it was {where}"
-        self.host.emit(Notice, level="warning", code="data_too_large", text=notice)
-        return {"truncated": True, "characters": len(text), "file": kept}, f"[{notice}]"
+        notice = f"the data of {call.name} is too large to show ({len(data.text):,} characters); it was {where}"
+        self._emit(Notice, level="warning", code="data_too_large", text=notice)
+        return {"truncated": True, "characters": len(data.text), "file": kept}, f"[{notice}]"
 
     def _context(self, call: ToolCallPart, preview: Preview | None) -> ToolContext:
-        loop_emit = self.host.emit
+        ended = self._ended
 
         def progress(message: str) -> None:
-            loop_emit(ToolProgress, call_id=call.id, tool=call.name, message=self._mask(clean_text(str(message)))[:500])
+            text = self._mask(clean_text(str(message)))[:PROGRESS_CHARS]
+            if call.id not in ended:  # a thread that could not be ended has nothing to tell any more
+                self._emit(ToolProgress, call_id=call.id, tool=call.name, message=text)
 
         def todos(items: tuple[TodoItem, ...]) -> None:
-            loop_emit(TodoUpdated, items=items)
+            if call.id not in ended:
+                self._emit(TodoUpdated, items=items)
 
         return ToolContext(
             session=self.host,
@@ -330,48 +302,37 @@ class ToolCalls:
         self, call: ToolCallPart, error: str, *, arguments: JsonObject | None = None, note: str = ""
     ) -> CallOutcome:
         """The call threw, is unknown, or has bad arguments."""
-        error = truncate(clean_text(error), MAX_CONTENT_CHARS)
+        error = truncate(clean_text(error), MAX_TOOL_OUTPUT)
         content = f"{note}\n{error}" if note else error
         shown = arguments if arguments is not None else call.arguments
-        self.host.emit(ToolFailed, call_id=call.id, tool=call.name, error=error, arguments=shown)
+        self._emit(ToolFailed, call_id=call.id, tool=call.name, error=error, arguments=shown)
         message = tool_message(call, content, is_error=True)
         return CallOutcome(state="failed", message=message, content=content, is_error=True)
 
-    def skip(
-        self,
-        call: ToolCallPart,
-        reason: str,
-        cause: Literal["declined", "denied", "cancelled", "not_run", "interrupted", "not_decided"],
-        *,
-        is_error: bool = False,
-    ) -> CallOutcome:
+    def skip(self, call: ToolCallPart, reason: str, cause: SkipCause, *, is_error: bool = False) -> CallOutcome:
         """The call does not run, or its result is not known; the model reads ``reason``."""
-        self.host.emit(
-            ToolSkipped, call_id=call.id, tool=call.name, reason=reason, cause=cause, arguments=call.arguments
-        )
+        reason = truncate(clean_text(reason), MAX_TOOL_OUTPUT)
+        self._emit(ToolSkipped, call_id=call.id, tool=call.name, reason=reason, cause=cause, arguments=call.arguments)
         message = tool_message(call, reason, is_error=is_error)
         return CallOutcome(state="skipped", message=message, content=reason, is_error=is_error)
+
+    def leave(self, call: ToolCallPart, reason: str, cause: SkipCause) -> CallOutcome:
+        """The run ends before ``call`` has a result; one that was executing may have done a part of its work."""
+        if call.id in self._executing:
+            return self.skip(call, STOPPED_INSIDE, "cancelled")
+        return self.skip(call, reason, cause)
+
+    def _emit(self, kind: type[SessionEvent], **fields: Any) -> None:
+        if kind in (ToolExecuted, ToolFailed, ToolSkipped):
+            self._ended.add(fields["call_id"])
+        self.host.emit(kind, run_id=self.run_id, **fields)
 
     def _mask(self, text: str) -> str:
         return self.settings.masker.mask(text)
 
-    def _unknown(self, name: str) -> str:
+    def _unknown(self, call: ToolCallPart) -> str:
         names = [tool.schema.name for tool in self.settings.tools.list() if self.host.offers(tool.schema.name)]
-        near = get_close_matches(name.rsplit(".", 1)[-1], names, n=1, cutoff=0.6)
+        near = get_close_matches(call.name.removeprefix("functions_"), names, n=1, cutoff=0.6)
         hint = f' Did you mean "{near[0]}"?' if near else ""
-        return f'Unknown tool "{name}".{hint} Available tools: {", ".join(names) or "none"}.'
-
-
-def invalid(tool: Tool, arguments: JsonObject | None) -> str:
-    """What is wrong with ``arguments``, as one line; "" when nothing is."""
-    issues = validate_arguments(tool.schema.parameters, arguments)
-    return format_validation_issues(issues) if issues else ""
-
-
-def declined_text(record: ApprovalRecord) -> str:
-    """What the model reads of a decline; no error, and apart from a question that nobody answered."""
-    reason = record.decision.reason
-    if record.answered_by == "timeout":
-        return f"not run: nobody answered the question in time ({reason})"
-    who = "the policy for runs without a person" if record.answered_by == "policy" else "the user"
-    return f"declined: {who} declined this call" + (f". Reason: {reason}" if reason else ".")
+        why = f" ({call.problem})" if call.problem else ""
+        return f'Unknown tool "{call.name}"{why}.{hint} Available tools: {", ".join(names) or "none"}.'

@@ -1,0 +1,62 @@
+"""Structured data of a tool's result on its way to clients: strict JSON, masked, and of bounded size."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocol.codec import dumps, jsonable
+from .truncation import clean_text
+
+MAX_DATA_CHARS = 8_000_000  # more than this, as JSON text, goes to a file of the session
+
+_SURROGATE_ESCAPE = re.compile(r"\\ud[89a-f]")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonData:
+    """Data as strict JSON, the object and its text."""
+
+    value: Any
+    text: str
+
+    @property
+    def too_large(self) -> bool:
+        """True when it must not travel in events."""
+        return len(self.text) > MAX_DATA_CHARS
+
+
+def json_data(value: Any) -> JsonData:
+    """``value`` as JSON that every strict reader takes, lone surrogates replaced. Raises CodecError, or anything that
+    an object of the tool's own raises."""
+    data = jsonable(value)
+    text = dumps(data)
+    if _SURROGATE_ESCAPE.search(text):
+        data = json.loads(text, object_pairs_hook=_cleaned_object)
+        data = _cleaned(data)
+        text = dumps(data)
+    return JsonData(data, text)
+
+
+def copied(value: Any) -> Any:
+    """JSON data as a copy of its own: whoever holds the original can change it as they like."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [copied(item) for item in value]
+    return value
+
+
+def _cleaned_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {clean_text(key): _cleaned(item) for key, item in pairs}
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    return value
