@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -98,7 +99,7 @@ async def _start(command: str, cwd: int | str, timeout_s: float, max_bytes: int,
 
 
 async def _collect(process: Process, on_output: Callable[[str, bytes], None] | None) -> CommandResult:
-    kept = {"o": bytearray(), "e": bytearray()}
+    kept = {"o": bytearray(), "e": bytearray(), "p": bytearray()}
     assert process.stdout is not None
     with suppress(asyncio.IncompleteReadError):
         while True:
@@ -108,9 +109,11 @@ async def _collect(process: Process, on_output: Callable[[str, bytes], None] | N
             if name == "x":
                 return _result(json.loads(data), bytes(kept["o"]), bytes(kept["e"]))
             kept[name] += data
-            if on_output:
+            if on_output and name != "p":
                 on_output(name, data)
-    raise ToolCallError("the command's supervisor ended too early; its processes may still be running")
+    with suppress(ValueError, ProcessLookupError, PermissionError):
+        os.killpg(int(kept["p"]), signal.SIGKILL)
+    raise ToolCallError("the command ended the process that watches it; what it left in other sessions may still run")
 
 
 def _result(end: Mapping[str, object], stdout: bytes, stderr: bytes) -> CommandResult:

@@ -2,8 +2,8 @@
 
 Run as a script with the standard library alone. It reads one JSON line from its standard input: ``command``, ``shell``,
 ``environment``, ``cwd`` (a descriptor or a path), ``timeout_s``, ``max_bytes`` (per stream). It writes frames to its
-standard output, each a letter, a length of four bytes (big-endian) and that many bytes: ``o`` and ``e`` carry output,
-the last one, ``x``, a JSON object with ``exit_code``, ``reason`` (ended, timeout, cancelled), ``stdout_bytes`` and
+standard output, each a letter, a length of four bytes (big-endian) and that many bytes: ``p`` is the process group of
+the command, ``o`` and ``e`` carry output, the last one, ``x``, is a JSON object with ``exit_code``, ``reason`` (ended, timeout, cancelled), ``stdout_bytes`` and
 ``stderr_bytes``. The input stays open meanwhile: when it ends, because a run was cancelled or Kestrel died, the command
 is ended too.
 
@@ -75,6 +75,7 @@ class Supervisor:
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
                 self.selector.register(pipe.fileno(), selectors.EVENT_READ, kind)
+        send("p", str(child.pid).encode())
         return child
 
     def watch(self, child: subprocess.Popen[bytes]) -> str:

@@ -200,3 +200,9 @@ async def test_commands_are_passed_on_to_the_letter(tmp_path: Path) -> None:
     result = await run(f"cat <<'END'\n{text}\nEND", tmp_path)
     assert result.stdout.decode() == f"{text}\n"
     assert json.loads(json.dumps(result.stdout.decode())) == f"{text}\n"
+
+
+async def test_a_command_that_kills_its_watcher_is_ended_too(tmp_path: Path, mark: str) -> None:
+    with pytest.raises(ToolCallError, match="ended the process that watches it"):
+        await run(f"{sleeper(mark)} & kill -9 $PPID; {sleeper(mark)}", tmp_path)
+    await asyncio.to_thread(until, lambda: not living(mark))

@@ -45,19 +45,20 @@ class Tally:
 
     def take(self, path: str, chunk: Chunk, matcher: LineMatcher) -> None:
         """Count the lines of ``chunk`` that match, and keep the first ones."""
-        count, kept = 0, []
+        count = 0
+        kept: list[tuple[int, str]] = []
         for number, start, end in matcher.matching(chunk.text):
             count += 1
             if len(self.rows) < self.room:
                 text = chunk.text[start:end]
                 self.rows.append([path, chunk.first + number - 1, text[:MAX_DATA_LINE]])
-                kept.append(number)
+                kept.append((number, text))
         if count:
             self.counts[path] = self.counts.get(path, 0) + count
-            self.lines += self._with_context(path, chunk, kept) if self.context else self._plain(len(kept))
-
-    def _plain(self, count: int) -> list[str]:
-        return [f"{path}:{number}: {_short(text)}" for path, number, text in self.rows[len(self.rows) - count :]]
+        if self.context and kept:
+            self.lines += self._with_context(path, chunk, [number for number, _ in kept])
+        else:
+            self.lines += [f"{path}:{chunk.first + number - 1}: {_short(text)}" for number, text in kept]
 
     def _with_context(self, path: str, chunk: Chunk, numbers: list[int]) -> list[str]:
         """The matches with the lines around them, parted by "--" where lines are left out."""
@@ -66,7 +67,8 @@ class Tally:
         matching, last = set(numbers), 0
         for number in numbers:
             for near in range(max(last + 1, number - self.context), min(len(all_lines), number + self.context) + 1):
-                if near > last + 1 and (last or self.lines):
+                left_out = near > last + 1 if last else bool(self.lines)
+                if left_out:
                     shown.append("--")
                 mark = ":" if near in matching else "-"
                 shown.append(f"{path}{mark}{chunk.first + near - 1}{mark} {_short(all_lines[near - 1])}")

@@ -154,9 +154,9 @@ def chunks(file: BinaryIO, matcher: LineMatcher) -> Iterator[Chunk]:
         return
     rest, first, data = b"", 1, data.removeprefix(b"\xef\xbb\xbf")
     while data or rest:
-        block, rest = _whole_lines(rest + data) if data else (rest, b"")
-        if b"\0" in block:
+        if b"\0" in data:
             return
+        block, rest = _whole_lines(rest + data) if data else (rest, b"")
         if matcher.may_match(block):
             found = decode(block, guess=False)
             if found:
