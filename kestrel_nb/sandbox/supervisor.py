@@ -3,9 +3,9 @@
 Run as a script with the standard library alone. It reads one JSON line from its standard input: ``command``, ``shell``,
 ``environment``, ``cwd`` (a descriptor or a path), ``timeout_s``, ``max_bytes`` (per stream). It writes frames to its
 standard output, each a letter, a length of four bytes (big-endian) and that many bytes: ``p`` is the process group of
-the command, ``o`` and ``e`` carry output, the last one, ``x``, is a JSON object with ``exit_code``, ``reason`` (ended, timeout, cancelled), ``stdout_bytes`` and
-``stderr_bytes``. The input stays open meanwhile: when it ends, because a run was cancelled or Kestrel died, the command
-is ended too.
+the command, ``o`` and ``e`` carry output, the last one, ``x``, is a JSON object with ``exit_code``, ``reason`` (ended,
+timeout, cancelled), ``stdout_bytes`` and ``stderr_bytes``. The input stays open meanwhile: when it ends, because a run
+was cancelled or Kestrel died, the command is ended too.
 
 On Linux it is a "child subreaper": processes that left the session of the command come back to it when their parent
 ends, so that they are found by walking the children. Elsewhere such processes may escape.
