@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from ...protocol.errors import ToolCallError
+from .needed import needed_texts
 from .text import decode, is_wide
 
 SEARCH_S = 5.0  # for one call of the engine; ordinary patterns take milliseconds for a block
@@ -26,7 +27,6 @@ MAX_WIDE = 64 << 20  # of a file in UTF-16 or UTF-32, which is read whole
 _ALONE = re.compile(r"\\[AZzGKRX]|\(\?(?!i\))[a-zA-Z-]+[:)]|\{(?![0-9,]+\})")
 _LINE_FEED = re.compile(r"\\[sWDnvhpPxuUN0-9]|\\t-|\[\^|\[:|[\x00-\x1f]")
 _ONE_WAY = re.compile(r"\(\?(?!:|P?<\w|P=|i\))|[*+?}]\+")
-_CLASSES = "bBdDsSwW"
 
 
 class LineMatcher:
@@ -36,7 +36,7 @@ class LineMatcher:
         self._pattern = _compiled(pattern, ignore_case)
         self._spans = bool(_LINE_FEED.search(pattern))
         self._alone = bool(_ALONE.search(pattern)) or (self._spans and bool(_ONE_WAY.search(pattern)))
-        self._literal = None if ignore_case else needed_literal(pattern)
+        self._needed = None if ignore_case else needed_texts(pattern)
 
     def matching(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Number, start and end of each line of ``text`` that matches. ``text`` has no CRLF.
@@ -53,7 +53,7 @@ class LineMatcher:
 
     def may_match(self, data: bytes) -> bool:
         """False when no line of ``data`` (in a superset of ASCII) can match, told without the engine."""
-        return self._literal is None or self._literal in data
+        return self._needed is None or any(text in data for text in self._needed)
 
     def _each_line(self, text: str, start: int = 0, number: int = 1) -> Iterator[tuple[int, int, int]]:
         while start < len(text):
@@ -105,35 +105,6 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
             f"pattern: is no regular expression: {error}; put \\ before characters that stand for themselves",
             code="invalid_pattern",
         ) from None
-
-
-def needed_literal(pattern: str) -> bytes | None:
-    """An ASCII text that every match must contain, None when that is not plain to see."""
-    runs: list[str] = []
-    run, at = "", 0
-    while at < len(pattern):
-        char, at = pattern[at], at + 1
-        if char == "\\":
-            char, at = pattern[at : at + 1], at + 1
-            if char in _CLASSES and char:
-                runs, run = [*runs, run], ""
-            elif not char or char.isalnum():
-                return None
-            else:
-                run += char
-        elif char in "|([)":
-            return None
-        elif char in "*?{":  # what stands before it may be missing
-            runs, run = [*runs, run[:-1]], ""
-            at = pattern.find("}", at) + 1 if char == "{" else at
-            if not at:
-                return None
-        elif char in ".^$+":
-            runs, run = [*runs, run], ""
-        else:
-            run += char
-    longest = max([*runs, run], key=len)
-    return longest.encode("ascii") if longest and longest.isascii() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kestrel_nb.frames import to_frame
-from kestrel_nb.plugins.core_tools.match import LineMatcher, needed_literal
+from kestrel_nb.plugins.core_tools.match import LineMatcher
+from kestrel_nb.plugins.core_tools.needed import needed_texts
 from kestrel_nb.protocol.errors import CancelledByUser, SandboxViolationError, ToolCallError
 
 WORDS = [
@@ -144,25 +145,35 @@ def test_leaping_finds_what_looking_at_each_line_finds(parts: list[str], text: s
 
 
 @pytest.mark.parametrize(
-    ("pattern", "literal"),
+    ("pattern", "texts"),
     [
-        ("await", b"await"),
-        (r"time\.sleep", b"time.sleep"),
-        (r"\bdef main\b", b"def main"),
-        ("colou?r", b"colo"),
-        ("ab*c", b"a"),
-        ("x{2,3}yy", b"yy"),
-        ("a|b", None),
+        ("await", [b"await"]),
+        (r"time\.sleep", [b"time.sleep"]),
+        (r"time\.sleep|requests\.", [b"time.sleep", b"requests."]),
+        (r"\bdef main\b", [b"def main"]),
+        ("colou?r", [b"colo"]),
+        ("ab*c", [b"a"]),
+        ("x{2,3}yy", [b"yy"]),
+        (r"needle_[0-9]+\(", [b"needle_"]),
+        (r"[\]a]b(c|d[)]\))ee?", [b"b"]),
+        ("[]x]yz", [b"yz"]),
+        ("[[:alpha:]]yz", [b"yz"]),
+        ("(abc)?d", [b"d"]),
+        ("a|", None),
+        ("a|[b]", None),
         ("[ab]", None),
-        ("(abc)?", None),
+        ("(abc)", None),
+        ("(?i)abc", None),
+        ("abc(?i:d)", None),
         (r"\x41", None),
         ("naïve", None),
         (".*", None),
         ("a{", None),
+        ("(a", None),
     ],
 )
-def test_needed_literals(pattern: str, literal: bytes | None) -> None:
-    assert needed_literal(pattern) == literal
+def test_needed_texts(pattern: str, texts: list[bytes] | None) -> None:
+    assert needed_texts(pattern) == texts
 
 
 def test_matches_and_their_text(desk: Any) -> None:
