@@ -19,7 +19,7 @@ from .protocol.messages import ImageAttachment, new_id
 from .protocol.sessions import CreateSessionRequest, PermissionRule, RunResult
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
 from .runtime.listeners import EventListener
-from .runtime.manager import SessionManager, SessionManagerOptions
+from .runtime.manager import SessionManager, SessionManagerOptions, is_dead
 from .runtime.models import LanguageModel, ModelRegistry
 from .runtime.permissions import PermissionResolver
 from .runtime.plugins import Plugin, PluginContext, PluginRegistry
@@ -99,7 +99,10 @@ class Kestrel:
         self.events = AppEvents(self.sessions)
         self.plugins = PluginRegistry(self._plugin_context)
         for plugin in (*self.config.plugins, *plugins):
-            self.plugins.register(_builtin_plugin(plugin) if isinstance(plugin, str) else plugin)
+            if not isinstance(plugin, str):
+                self.plugins.register(plugin)
+            elif self.plugins.get(plugin) is None:  # naming one twice is no mistake
+                self.plugins.register(_builtin_plugin(plugin))
 
     def _make_models(self, model: str | LanguageModel | None) -> ModelRegistry:
         from .providers.demo import DemoModel
@@ -159,7 +162,7 @@ class Kestrel:
 
     async def initialize(self) -> None:
         """Activate the plugins and load the stored sessions; once, however often it is called."""
-        if self._ready is None or (self._ready.done() and (self._ready.cancelled() or self._ready.exception())):
+        if self._ready is None or is_dead(self._ready):
             self._ready = asyncio.ensure_future(self._initialize())
         await asyncio.shield(self._ready)
 
@@ -179,7 +182,11 @@ class Kestrel:
         self._thread.stop()
 
     async def __aenter__(self) -> Self:
-        await self.initialize()
+        try:
+            await self.initialize()
+        except BaseException:
+            await self.aclose()  # what had started is ended: nobody else will
+            raise
         return self
 
     async def __aexit__(

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from .protocol.errors import ApprovalError
+from .protocol.errors import ApprovalError, MissingExtraError, UsageError
 from .protocol.sessions import ApprovalDecision, ApprovalRequest
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
 from .runtime.execution import in_daemon_thread
@@ -23,27 +23,44 @@ from .runtime.signals import CancelSignal
 T = TypeVar("T")
 
 NOBODY = "nobody can answer here: there is no terminal; pass approve=... to decide in code"
+STOP_S = 5.0  # how long an interrupted run gets to end; a stopped run takes a second
+SHOWN_CHARS = 4_000  # of a call's arguments in a prompt
 
 
 class LoopThread:
     """One private event loop in a daemon thread, made at first use: a script's runs all live on it."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``. KeyboardInterrupt cancels it and is raised."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="kestrel-loop", daemon=True)
-            self._thread.start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """The result of ``work``. KeyboardInterrupt cancels it, waits until it has ended, and is raised."""
+        ended = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._started())
         try:
             return future.result()
         except BaseException:
-            future.cancel()
+            if not future.done():
+                future.cancel()
+                ended.wait(STOP_S)
             raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="kestrel-loop", daemon=True)
+                self._thread.start()
+            return self._loop
 
     @property
     def running(self) -> bool:
@@ -51,30 +68,50 @@ class LoopThread:
         return self._loop is not None
 
     def stop(self) -> None:
-        """End the loop and its thread."""
-        if self._loop is None or self._thread is None:
+        """End the loop and its thread; what still runs on it is cancelled."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
             return
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        loop.call_soon_threadsafe(loop.stop)
+        asyncio.run_coroutine_threadsafe(_stop(), loop)
         if thread is not threading.current_thread():
-            thread.join(timeout=5)
-            loop.close()
+            thread.join(timeout=STOP_S)
+            if not thread.is_alive():
+                loop.close()
+
+
+async def _stop() -> None:
+    """Cancel everything on this loop, then end it."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_S / 2)
+    asyncio.get_running_loop().stop()
 
 
 def run_sync(thread: LoopThread, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of the coroutine that ``make`` gives.
 
     Without a running loop it runs on ``thread``. Inside one it runs on that very loop, nested, so nothing else of the
-    caller's goes on meanwhile but the loop's own tasks.
+    caller's goes on meanwhile but the loop's own tasks. Raises MissingExtraError without nest_asyncio, UsageError for
+    a loop that it can't nest.
     """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return thread.run(make())
     _nest(loop)
-    result: T = loop.run_until_complete(make())
-    return result
+    task = loop.create_task(make())
+    try:
+        loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():
+            task.cancel()
+            loop.run_until_complete(asyncio.wait({task}, timeout=STOP_S))
+        raise
+    return task.result()
 
 
 def _nest(loop: asyncio.AbstractEventLoop) -> None:
@@ -83,15 +120,19 @@ def _nest(loop: asyncio.AbstractEventLoop) -> None:
             module = importlib.import_module(name)
         except ImportError:
             continue
-        module.apply(loop)
+        try:
+            module.apply(loop)
+        except ValueError as error:
+            raise UsageError(f"{error}; await app.ask(...) instead of run_sync") from error
         return
+    raise MissingExtraError("run_sync inside a running event loop needs nest_asyncio: pip install nest-asyncio")
 
 
 def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
     """A handler that asks in the terminal, or by the notebook's input box; declines where neither is."""
 
     async def ask(request: ApprovalRequest, signal: CancelSignal) -> ApprovalDecision:
-        prompt = f"May it run {request.tool} with {dict(request.arguments)!r}? {request.reason} [y/N] "
+        prompt = _prompt(request)
         try:
             if _in_kernel():
                 reply = _ask_here(prompt)
@@ -99,7 +140,7 @@ def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
                 reply = await in_daemon_thread(builtins.input, prompt)
             else:
                 return ApprovalDecision(approved=False, reason=NOBODY)
-        except (EOFError, NotImplementedError, OSError):
+        except (EOFError, NotImplementedError, OSError, ValueError):
             return ApprovalDecision(approved=False, reason=NOBODY)
         decision = ApprovalDecision(approved=reply.strip().lower() in ("y", "yes"))
         try:
@@ -109,6 +150,14 @@ def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
         return decision
 
     return ask
+
+
+def _prompt(request: ApprovalRequest) -> str:
+    """The question in one line of printable characters: nothing in it can hide another part of it."""
+    shown = repr(dict(request.arguments))
+    if len(shown) > SHOWN_CHARS:
+        shown = f"{shown[:SHOWN_CHARS]}... ({len(shown):,} characters)"
+    return f"May it run {request.tool} with {shown}? {repr(request.reason)[1:-1]} [y/N] "
 
 
 def _ask_here(prompt: str) -> str:

@@ -105,7 +105,7 @@ class RunWork:
             self.logger.error("a run failed", exc_info=error)
         self.host.emit(RunFailed, code=code, message=text)
         self.host.rest()
-        self.run.end(error)
+        self.run.end(error if isinstance(error, Exception) else RuntimeError(text))
 
     def _answer_rest(self) -> None:
         """A run that ended before its loop began leaves no call without a result either, and no question open."""

@@ -21,7 +21,7 @@ class SelfCancelled(RuntimeError):
 
 
 class WorkExited(RuntimeError):
-    """Work that tried to end the process with SystemExit."""
+    """Work that tried to end the process, with SystemExit or the like."""
 
 
 class CancelSignal:
@@ -86,8 +86,8 @@ async def until_cancelled(work: Awaitable[T], signal: CancelSignal, *, grace_s: 
     """The result of ``work``, or CancelledByUser once ``signal`` is cancelled; then ``work`` is not even begun.
 
     ``work`` is cancelled then and given ``grace_s`` seconds to clean up; after that it is left behind. Its own
-    exceptions come through, but a CancelledError of its own making as SelfCancelled, SystemExit as WorkExited, and
-    KeyboardInterrupt cancels ``signal``.
+    exceptions come through, but a CancelledError of its own making as SelfCancelled, SystemExit and its like as
+    WorkExited, and KeyboardInterrupt cancels ``signal``.
     """
     if signal.cancelled:
         if inspect.iscoroutine(work):
@@ -117,11 +117,13 @@ async def _contained(work: Awaitable[T], signal: CancelSignal) -> T:
     """``work``, without what a task would hand on to the event loop and so end it."""
     try:
         return await work
-    except SystemExit as error:
-        raise WorkExited(f"SystemExit: {error}") from error
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
     except KeyboardInterrupt as error:
         signal.cancel("interrupted")
         raise CancelledByUser(signal.reason) from error
+    except BaseException as error:
+        raise WorkExited(f"{type(error).__name__}: {error}") from error
 
 
 def _waker(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> Callable[[], None]:
