@@ -25,7 +25,7 @@ def parse_call_by_name(part: str, masked: Masked, tools: Sequence[ToolSchema]) -
         )
         if not found or masked.plain(found[1]).lower() != tool.name.lower():
             continue
-        explicit = "tool" in part.lower() or "_" in tool.name or "-" in tool.name or tool.name not in KNOWN_TOOLS
+        explicit = "tool" in part.lower() or "_" in tool.name or "-" in tool.name or tool.name not in KNOWN_TOOLS or "=" in found["rest"]
         rest = re.sub(
             r"^\s*(?:with(?:\s+(?:the\s+)?(?:arguments?|parameters?|args|inputs?|values?))?|using|on|for|of|and)\b\s*",
             "",

@@ -132,6 +132,9 @@ _EDITS = (
 
 
 def _old(text: str, masked: Masked) -> tuple[str | None, bool]:
+    changed = re.fullmatch(rf"(?:[\w ]+\s)?from\s+({LITERAL}|\S+)", text.strip(), re.I)
+    if changed:
+        return _value(changed[1], masked), False
     bare = re.sub(rf"^(?:{EVERY}|(?:the\s+)?(?:occurrences?|instances?)\s+of\s+)", "", text.strip(), flags=re.I)
     return _value(bare, masked), bare != text.strip()
 

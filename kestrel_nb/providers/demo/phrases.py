@@ -10,13 +10,13 @@ from .text import LITERAL, Masked
 from .words import EXTENSIONLESS, KINDS, NUMBER, SELF_NAMED, number
 
 FLAGS = re.I | re.S
-DET = r"(?:(?:the|my|our|your|this|that|these|those|a|an|any|some|all|every|each|of|whole|entire|current)\s+)*"
+DET = r"(?:(?:the|my|our|your|this|that|these|those|a|an|any|some|all|every|each|of|whole|entire|current|only|just)\s+)*"
 NAMED = "|".join(EXTENSIONLESS)
 FILE = rf"(?:{LITERAL}|(?:[~\w.\-+@]*/)*[\w\-+@]*\.?[\w\-+@.]*\.[A-Za-z]\w*|(?:[~\w.\-+@]*/)+(?:Makefile|LICENSE|README)\b)"
 FOLDER = r"(?:[~\w.\-+@]*/)*[\w.\-+@]+/?|[~.]+/?"
 KIND_NAMES = "|".join(sorted(KINDS, key=len, reverse=True))
 KIND = (
-    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?|documents?|pages?|ones)"
+    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?|documents?|pages?|ones|images?|pictures?|code)"
     rf"|(?P<plural>{SELF_NAMED})s|(?P<ext>\*?\*?/?\*?\.(?:\w+|\{{[\w,]+\}}))(?:\s+files?|\s+ones)?"
     r"|(?:(?P<code>source|code)\s+files))(?!\w)"
 )

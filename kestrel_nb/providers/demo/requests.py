@@ -203,7 +203,9 @@ def _todos(items: list[str], current: int) -> list[dict[str, str]]:
 
 def _lower(ops: list[Op], tools: Sequence[ToolSchema]) -> Understanding:
     steps: list[Step] = []
-    for op in ops[:MOST_STEPS]:
+    if len(ops) > MOST_STEPS:
+        return Understanding(unknown=f"more than {MOST_STEPS} things at once")
+    for op in ops:
         step = to_step(op, tools)
         if step is None:
             return Understanding(missing=op)

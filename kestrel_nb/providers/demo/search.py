@@ -149,7 +149,8 @@ _USAGES = (
 
 def _by_subject(text: str, masked: Masked) -> Found | None:
     """``which Python files mention X``, ``lines with X``, ``where is X used``, ``is X mentioned anywhere``."""
-    rest, place = take_place(text, masked)
+    middle = match(rf"(.*?\b(?:lines?|files?|places?|rows?|pages?|documents?))\s+((?:in|of|under|inside|from|within)\s+.+?)\s+({HAVING}.+)", text)
+    rest, place = take_place(f"{middle[1]} {middle[3]} {middle[2]}" if middle else text, masked)
     where = place.args()
     subject = match(
         rf"(?:(?:{SHOW}|{ASK}|print|in\s+which|who|how\s+many)\s+)(?:names\s+of\s+)?(?:(?:all|any|the|every|of|each|our|my|also)\s+)*"
