@@ -78,7 +78,7 @@ def quoted(path: str) -> str:
 
 def printable_name(name: str) -> str:
     """``name`` as it comes from the file system, with bytes that are not UTF-8 written as ``\\xNN``."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @contextmanager

@@ -104,19 +104,21 @@ class Workspace:
         Each is open while it is the current item, and ``enter`` is asked about the folders in it after that. A folder
         that vanishes or may not be read is passed over, but the first raises ToolCallError.
         """
-        waiting = [self.resolve(path)]
-        first = True
-        while waiting:
-            real = waiting.pop()
-            try:
-                with self.open_folder(real) as place:
-                    walked = _listed("" if real == self.root else self.shown(real), place)
+        real = self.resolve(path)
+        prefix = "" if real == self.root else self.shown(real)
+        with self.open_folder(real) as start:
+            waiting: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
+            while waiting:
+                shown, below = waiting.pop()
+                walked = _opened(start, below, shown)
+                if walked is None:
+                    continue
+                try:
                     yield walked
-                    waiting += [real / name for name in reversed(walked.folders) if enter(walked.path_of(name))]
-            except ToolCallError:
-                if first:
-                    raise
-            first = False
+                finally:
+                    _close(walked.place)
+                inner = [(walked.path_of(name), (*below, name)) for name in reversed(walked.folders)]
+                waiting += [folder for folder in inner if enter(folder[0])]
 
     @contextmanager
     def _folder_of(self, real: Path, *, create: bool = False) -> Iterator[Place]:
@@ -134,18 +136,11 @@ class Workspace:
             raise ToolCallError(f"the workspace {quoted(str(base))} is not there; make that folder first")
         if not HAS_DIR_FD:
             return self._path_checked(real, create)
-        parts = real.relative_to(base).parts
-        place = os.open(base, (flags if not parts else _PASS) & ~getattr(os, "O_NOFOLLOW", 0))
-        for number, part in enumerate(parts, 1):
-            try:
-                if create:
-                    with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=place)
-                inner = os.open(part, flags if number == len(parts) else _PASS, dir_fd=place)
-            finally:
-                os.close(place)
-            place = inner
-        return place
+        start = os.open(base, _PASS & ~getattr(os, "O_NOFOLLOW", 0))
+        try:
+            return _open_below(start, real.relative_to(base).parts, flags, create=create)
+        finally:
+            os.close(start)
 
     def _path_checked(self, real: Path, create: bool) -> Place:
         if create:
@@ -155,6 +150,30 @@ class Workspace:
         if os.path.realpath(real) != str(real):
             raise outside(str(real))
         return str(real)
+
+
+def _open_below(start: Place, parts: tuple[str, ...], flags: int, *, create: bool = False) -> Place:
+    """The folder ``parts`` below the open folder ``start``, opened name by name and never through a link."""
+    if not isinstance(start, int):
+        inner = os.path.join(start, *parts)
+        if os.path.realpath(inner) != inner:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return inner
+    place, last = start, len(parts) - 1
+    try:
+        for number, part in enumerate(parts or (".",)):
+            if create and parts:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=place)
+            inner_place = os.open(part, flags if number >= last else _PASS, dir_fd=place)
+            if place != start:
+                os.close(place)
+            place = inner_place
+    except BaseException:
+        if place != start:
+            os.close(place)
+        raise
+    return place
 
 
 def open_regular(place: Place, name: str, shown: str) -> BinaryIO:
@@ -193,6 +212,19 @@ def _check_regular(status: os.stat_result, shown: str) -> None:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if not stat.S_ISREG(status.st_mode):
         raise ToolCallError(f"{shown} is a pipe, socket or device; only regular files can be used", code="not_a_file")
+
+
+def _opened(start: Place, below: tuple[str, ...], shown: str) -> Walked | None:
+    """The folder ``below`` an open one, open and listed; None when it vanished or may not be read."""
+    try:
+        place = _open_below(start, below, _FOLDER)
+    except OSError:
+        return None
+    try:
+        return _listed(shown, place)
+    except OSError:
+        _close(place)
+        return None
 
 
 def _listed(shown: str, place: Place) -> Walked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...protocol.errors import ToolCallError
 from ...runtime.signals import CancelSignal
@@ -11,8 +12,7 @@ from ...sandbox.workspace import Walked, Workspace
 from .patterns import Ignored
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A name of a walk: its folder, still open, its workspace path, and its path below the start of the walk."""
 
     folder: Walked
