@@ -55,9 +55,7 @@ class Stage:
             self.tools.register(tool)
         options.setdefault("default_workspace", tempfile.gettempdir())
         logger = logging.getLogger("stage")
-        self.manager = SessionManager(
-            SessionManagerOptions(models=models, tools=self.tools, logger=logger, **options)
-        )
+        self.manager = SessionManager(SessionManagerOptions(models=models, tools=self.tools, logger=logger, **options))
         self.events: list[SessionEvent] = []
         self.manager.subscribe(self.events.append)
         self._session: AgentSession | None = None
@@ -79,9 +77,13 @@ class Stage:
 
     async def until(self, type: str, count: int = 1) -> Any:
         """The ``count``-th event of ``type``, once it came."""
+        heard = asyncio.Event()
+        dispose = self.manager.subscribe(lambda _: heard.set())
         async with asyncio.timeout(20):
             while len(self.of(type)) < count:
-                await asyncio.sleep(0.005)
+                heard.clear()
+                await heard.wait()
+        dispose()
         return self.of(type)[count - 1]
 
     async def question(self, count: int = 1) -> ApprovalRequest:

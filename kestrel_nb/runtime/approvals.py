@@ -171,8 +171,9 @@ class ApprovalBroker:
             self.close(id, _no_answer(item.request), "timeout")
             raise self._gone(id)
         if decision.approved and decision.arguments is not None:
-            decision = replace(decision, arguments=copy.deepcopy(decision.arguments))  # what is checked is what runs
-            problem = item.check(decision.arguments or {})
+            edited = copy.deepcopy(decision.arguments)  # what is checked is what runs
+            decision = replace(decision, arguments=edited)
+            problem = item.check(edited)
             if problem:
                 raise ApprovalError(problem, code="invalid_arguments")
         record = self._take(id, decision, answered_by)

@@ -228,13 +228,16 @@ async def test_data_that_is_no_json_is_left_out_with_a_notice(data: Any) -> None
     assert [event.code for event in stage.of("notice")] == ["data_dropped"]
 
 
+def stored(file: Path) -> tuple[Any, int]:
+    return json.loads(file.read_text()), stat.S_IMODE(file.stat().st_mode)
+
+
 async def test_huge_content_goes_to_a_file_of_the_session(tmp_path: Path) -> None:
     text = "0123456789" * 5_000_000
     stage, content = await result_of(FunctionTool("long", lambda *_: text), store=FileSessionStore(tmp_path))
     data = stage.of("tool.executed")[0].data
     file = Path(data["file"])
-    assert json.loads(file.read_text()) == text
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stored(file) == (text, 0o600)
     assert file.parent.parent == tmp_path / "sessions" / stage.session.id
     assert len(content) < 61_000
     assert str(file) in content
