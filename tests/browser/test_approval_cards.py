@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lab_page import NotebookPage, Open, Server
 from playwright.sync_api import Locator, expect
-from sample_cells import AFTER, ASK, NOTE_THEN_DONE, calling, setup
+from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, calling, setup
 
 RECORD_TYPES = {"text/html", "text/markdown", "text/plain"}
 SOON = 2.0  # seconds; answers must act within about one, the rest is for a busy machine
@@ -46,53 +46,53 @@ def assert_one_record(saved: dict[str, Any], index: int) -> dict[str, str]:
 @pytest.mark.parametrize("front", ["lab", "notebook7"])
 def test_approve(front: str, open_pages: Open, request: pytest.FixtureRequest) -> None:
     server: Server = request.getfixturevalue(front)
-    page = open_pages(server, [setup(*NOTE_THEN_DONE), ASK, AFTER])
+    page = open_pages(server, [LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER])
     page.run_all()
-    wait_card(page, 1)
-    assert (page.prompt(1), page.prompt(2)) == ("*", "*")
-    assert "alpha" in card(page, 1).inner_text()
+    wait_card(page, 2)
+    assert (page.prompt(2), page.prompt(3)) == ("*", "*")
+    assert "alpha" in card(page, 2).inner_text()
     page.shot(f"card-{front}")
-    pressed = press(page, 1, "Approve")
-    page.wait_text(2, "after [['alpha', 1]] completed")
+    pressed = press(page, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]] completed")
     assert time.monotonic() - pressed < SOON
-    page.wait_text(1, "All done.")
-    assert card(page, 1).count() == 0
-    texts = assert_one_record(page.save(), 1)
+    page.wait_text(2, "All done.")
+    assert card(page, 2).count() == 0
+    texts = assert_one_record(page.save(), 2)
     assert all("noted alpha times 1" in text and "All done." in text for text in texts.values())
     assert page.errors == []
     page.shot(f"record-{front}")
 
 
 def test_decline_with_a_reason(open_lab: Open) -> None:
-    page = open_lab([setup(*NOTE_THEN_DONE), ASK, AFTER + "; print(said())"])
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER + "; print(said())"])
     page.run_all()
-    wait_card(page, 1)
-    press(page, 1, "Decline…")
-    page.output(1).locator(".kestrel-card textarea, .kestrel-card input").first.fill("not on a Sunday")
-    press(page, 1, "Decline")
-    page.wait_text(2, "after [] completed")
-    assert "not on a Sunday" in page.text(2)
-    texts = assert_one_record(page.save(), 1)
+    wait_card(page, 2)
+    press(page, 2, "Decline…")
+    page.output(2).locator(".kestrel-card textarea, .kestrel-card input").first.fill("not on a Sunday")
+    press(page, 2, "Decline")
+    page.wait_text(3, "after [] completed")
+    assert "not on a Sunday" in page.text(3)
+    texts = assert_one_record(page.save(), 2)
     assert "Declined" in texts["text/markdown"]
     assert "not on a Sunday" in texts["text/markdown"]
 
 
 def test_edit_before_approving(open_lab: Open) -> None:
-    page = open_lab([setup(*NOTE_THEN_DONE), ASK, AFTER + "; print(said())"])
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER + "; print(said())"])
     page.run_all()
-    wait_card(page, 1)
-    press(page, 1, "Edit…")
-    card(page, 1).get_by_label("times").fill("many")
-    press(page, 1, "Approve changes")
-    expect(card(page, 1).get_by_text("must be", exact=False).first).to_be_visible()
-    card(page, 1).get_by_label("times").fill("3")
-    card(page, 1).get_by_label("text").fill("beta")
+    wait_card(page, 2)
+    press(page, 2, "Edit…")
+    card(page, 2).get_by_label("times").fill("many")
+    press(page, 2, "Approve changes")
+    expect(card(page, 2).get_by_text("must be", exact=False).first).to_be_visible()
+    card(page, 2).get_by_label("times").fill("3")
+    card(page, 2).get_by_label("text").fill("beta")
     page.shot("edit")
-    press(page, 1, "Approve changes")
-    page.wait_text(2, "after [['beta', 3]] completed")
-    assert "noted beta times 3" in page.text(2)
-    assert "chang" in page.text(2)  # the model is told that a person changed the arguments
-    texts = assert_one_record(page.save(), 1)
+    press(page, 2, "Approve changes")
+    page.wait_text(3, "after [['beta', 3]] completed")
+    assert "noted beta times 3" in page.text(3)
+    assert "chang" in page.text(3)  # the model is told that a person changed the arguments
+    texts = assert_one_record(page.save(), 2)
     assert "beta" in texts["text/markdown"]
 
 
@@ -104,89 +104,91 @@ def test_approve_for_this_session_asks_once(open_lab: Open) -> None:
         calling("note", text="three"),
         "'3'",
     )
-    page = open_lab([setup(*replies), ASK, "%%kestrel\nAgain.", AFTER])
+    page = open_lab([LOAD, setup(*replies), ASK, "%%kestrel\nAgain.", AFTER])
     page.run_all()
-    wait_card(page, 1)
-    press(page, 1, "Approve for this session")
-    page.wait_text(3, "after [['one', 1], ['two', 1], ['three', 1]] completed")
-    assert_one_record(page.save(), 1)
+    wait_card(page, 2)
+    press(page, 2, "Approve for this session")
+    page.wait_text(4, "after [['one', 1], ['two', 1], ['three', 1]] completed")
+    assert_one_record(page.save(), 2)
 
 
 def test_stop_ends_the_run_and_not_run_all(open_lab: Open) -> None:
-    page = open_lab([setup(calling("wait", seconds=60), "'x'"), "%%kestrel\nWait.", "print('after', _.status)"])
+    page = open_lab([LOAD, setup(calling("wait", seconds=60), "'x'"), "%%kestrel\nWait.", "print('after', _.status)"])
     page.run_all()
-    page.button(1, "Stop").wait_for(timeout=30_000)
-    page.output(1).get_by_text("wait", exact=True).first.wait_for()
-    pressed = press(page, 1, "Stop")
-    page.wait_text(2, "after cancelled")
+    page.button(2, "Stop").wait_for(timeout=30_000)
+    page.output(2).get_by_text("wait", exact=True).first.wait_for()
+    pressed = press(page, 2, "Stop")
+    page.wait_text(3, "after cancelled")
     assert time.monotonic() - pressed < SOON
-    assert_one_record(page.save(), 1)
+    assert_one_record(page.save(), 2)
 
 
 def test_interrupt_at_the_card_stops_run_all(open_lab: Open) -> None:
-    page = open_lab([setup(*NOTE_THEN_DONE), ASK, "print('must not run')", "print('later', notes)"])
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE), ASK, "print('must not run')", "print('later', notes)"])
     page.run_all()
-    wait_card(page, 1)
+    wait_card(page, 2)
     pressed = time.monotonic()
     page.interrupt()
-    page.wait_text(1, "interrupted")
+    page.wait_text(2, "interrupted")
     assert time.monotonic() - pressed < SOON
-    expect(card(page, 1)).to_have_count(0)
-    page.run(3)
-    page.wait_text(3, "later []")
-    assert page.text(2) == ""
-    assert_one_record(page.save(), 1)
+    expect(card(page, 2)).to_have_count(0)
+    page.run(4)
+    page.wait_text(4, "later []")
+    assert page.text(3) == ""
+    assert_one_record(page.save(), 2)
 
 
 def test_a_failed_run_stops_run_all_and_keeps_its_record(open_lab: Open) -> None:
-    page = open_lab([setup("Reply('partly', error=RuntimeError('boom'), error_after=1)"), ASK, "print('must not run')"])
+    page = open_lab(
+        [LOAD, setup("Reply('partly', error=RuntimeError('boom'), error_after=1)"), ASK, "print('must not run')"]
+    )
     page.run_all()
-    page.wait_text(1, "boom")
+    page.wait_text(2, "boom")
     page.wait_ready()
     page.page.wait_for_timeout(300)
-    assert page.text(2) == ""
+    assert page.text(3) == ""
     saved = page.save()
-    assert_one_record(saved, 1)
-    assert [output["output_type"] for output in saved["cells"][1]["outputs"]] == ["display_data", "error"]
+    assert_one_record(saved, 2)
+    assert [output["output_type"] for output in saved["cells"][2]["outputs"]] == ["display_data", "error"]
 
 
 def test_enter_and_escape_on_a_new_card_do_nothing(open_lab: Open) -> None:
-    page = open_lab([setup(*NOTE_THEN_DONE), ASK, AFTER])
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER])
     page.run_all()
-    card(page, 1).wait_for(timeout=30_000)
+    card(page, 2).wait_for(timeout=30_000)
     for key in ("Enter", "Escape", "Space", "Enter"):
         page.page.keyboard.press(key)
     page.page.wait_for_timeout(1000)
-    assert card(page, 1).is_visible()
-    assert page.prompt(1) == "*"
-    press(page, 1, "Approve")
-    page.wait_text(2, "after [['alpha', 1]]")
+    assert card(page, 2).is_visible()
+    assert page.prompt(2) == "*"
+    press(page, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]]")
 
 
 def test_two_calls_each_with_its_own_card(open_lab: Open) -> None:
     both = "Reply(tool_calls=[('note', {'text': 'one'}), ('note', {'text': 'two'})])"
-    page = open_lab([setup(both, "'Both.'"), ASK, AFTER])
+    page = open_lab([LOAD, setup(both, "'Both.'"), ASK, AFTER])
     page.run_all()
-    wait_card(page, 1)
-    assert "one" in card(page, 1).first.inner_text()
-    press(page, 1, "Approve")
-    page.output(1).locator(".kestrel-card", has_text="two").wait_for()
+    wait_card(page, 2)
+    assert "one" in card(page, 2).first.inner_text()
+    press(page, 2, "Approve")
+    page.output(2).locator(".kestrel-card", has_text="two").wait_for()
     page.page.wait_for_timeout(700)
-    press(page, 1, "Decline…")
-    press(page, 1, "Decline")
-    page.wait_text(2, "after [['one', 1]] completed")
+    press(page, 2, "Decline…")
+    press(page, 2, "Decline")
+    page.wait_text(3, "after [['one', 1]] completed")
 
 
 def test_the_saved_record_needs_no_page_and_reopens(open_lab: Open, lab: Server, tmp_path: Path) -> None:
-    page = open_lab([setup(*NOTE_THEN_DONE), ASK, AFTER], "reopened.ipynb")
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER], "reopened.ipynb")
     page.run_all()
-    wait_card(page, 1)
-    press(page, 1, "Approve")
-    page.wait_text(2, "after")
+    wait_card(page, 2)
+    press(page, 2, "Approve")
+    page.wait_text(3, "after")
     page.save()
     lab.end_kernels()
     again = open_lab(None, "reopened.ipynb")
-    again.wait_text(1, "All done.")
-    assert "noted alpha times 1" in again.text(1)
+    again.wait_text(2, "All done.")
+    assert "noted alpha times 1" in again.text(2)
     file = json.loads((lab.root / "reopened.ipynb").read_text(encoding="utf-8"))
     assert "<script" not in json.dumps(file)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from lab_page import NotebookPage, Open, Server
 from playwright.sync_api import Browser, expect
-from sample_cells import AFTER, ASK, NOTE_THEN_DONE, setup
+from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, setup
 from test_approval_cards import assert_one_record, card, press, wait_card
 
-CELLS = [setup(*NOTE_THEN_DONE), ASK, AFTER]
+CELLS = [LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER]
 FLOATING = ".kestrel-floating"  # the box with open questions of views that are nowhere on the page
 
 
@@ -33,7 +33,7 @@ def asked(open_lab: Open) -> NotebookPage:
     """A notebook whose cell 1 waits for an answer."""
     page = open_lab(CELLS)
     page.run_all()
-    wait_card(page, 1)
+    wait_card(page, 2)
     return page
 
 
@@ -41,27 +41,27 @@ def test_reload_while_the_question_is_open(open_lab: Open) -> None:
     page = asked(open_lab)
     page.save()
     page.reload()
-    wait_card(page, 1)
-    assert "I will use note." in page.text(1)
-    press(page, 1, "Approve")
-    page.wait_text(1, "All done.")
-    assert "noted alpha times 1" in page.text(1)
+    wait_card(page, 2)
+    assert "I will use note." in page.text(2)
+    press(page, 2, "Approve")
+    page.wait_text(2, "All done.")
+    assert "noted alpha times 1" in page.text(2)
     page.wait_ready()
-    page.run(2)
-    page.wait_text(2, "after [['alpha', 1]] completed")
+    page.run(3)
+    page.wait_text(3, "after [['alpha', 1]] completed")
 
 
 def test_a_second_tab_shows_the_card_and_answers_for_both(open_lab: Open, second_page: Open) -> None:
     page = asked(open_lab)
     page.save()
     other = second_page(page)
-    wait_card(other, 1)
-    press(other, 1, "Approve")
-    page.wait_text(2, "after [['alpha', 1]] completed")
-    page.wait_text(1, "All done.")
-    other.wait_text(1, "All done.")
-    expect(card(other, 1)).to_have_count(0)
-    expect(card(page, 1)).to_have_count(0)
+    wait_card(other, 2)
+    press(other, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]] completed")
+    page.wait_text(2, "All done.")
+    other.wait_text(2, "All done.")
+    expect(card(other, 2)).to_have_count(0)
+    expect(card(page, 2)).to_have_count(0)
 
 
 def test_the_tab_closed_and_opened_again_after_a_save(open_lab: Open, second_page: Open) -> None:
@@ -71,9 +71,9 @@ def test_the_tab_closed_and_opened_again_after_a_save(open_lab: Open, second_pag
     page.page.close()
     page.page = keep
     other = second_page(page)
-    wait_card(other, 1)
-    press(other, 1, "Approve")
-    other.wait_text(1, "All done.")
+    wait_card(other, 2)
+    press(other, 2, "Approve")
+    other.wait_text(2, "All done.")
 
 
 def test_the_tab_closed_and_opened_again_without_a_save(open_lab: Open, second_page: Open) -> None:
@@ -81,7 +81,7 @@ def test_the_tab_closed_and_opened_again_without_a_save(open_lab: Open, second_p
     page = open_lab(CELLS)
     page.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
     page.run_all()
-    wait_card(page, 1)
+    wait_card(page, 2)
     keep = page.page.context.new_page()
     page.page.close(run_before_unload=False)
     page.page = keep
@@ -92,44 +92,44 @@ def test_the_tab_closed_and_opened_again_without_a_save(open_lab: Open, second_p
     floating.get_by_role("button", name="Approve", exact=True).click()
     expect(other.page.locator(FLOATING).locator(".kestrel-card")).to_have_count(0)
     other.wait_ready()
-    other.run(2)
-    other.wait_text(2, "after [['alpha', 1]] completed")
+    other.run(3)
+    other.wait_text(3, "after [['alpha', 1]] completed")
 
 
 def test_running_the_waiting_cell_again(open_lab: Open) -> None:
     """JupyterLab clears the output at once and queues the second run: the card must not be lost with it."""
-    page = open_lab([setup(*NOTE_THEN_DONE, *NOTE_THEN_DONE), ASK, AFTER])
-    page.run(0)
-    page.wait_done(0)
+    page = open_lab([LOAD, setup(*NOTE_THEN_DONE, *NOTE_THEN_DONE), ASK, AFTER])
     page.run(1)
-    wait_card(page, 1)
-    page.run(1)
+    page.wait_done(1)
+    page.run(2)
+    wait_card(page, 2)
+    page.run(2)
     floating = page.page.locator(FLOATING).get_by_role("button", name="Approve", exact=True)
     floating.wait_for()
     page.page.wait_for_timeout(700)
     page.shot("floating")
     floating.click()
-    wait_card(page, 1)
+    wait_card(page, 2)
     expect(page.page.locator(FLOATING).locator(".kestrel-card")).to_have_count(0)
-    press(page, 1, "Approve")
-    page.wait_text(1, "All done.")
-    page.run(2)
-    page.wait_text(2, "after [['alpha', 1], ['alpha', 1]] completed")
-    assert_one_record(page.save(), 1)
+    press(page, 2, "Approve")
+    page.wait_text(2, "All done.")
+    page.run(3)
+    page.wait_text(3, "after [['alpha', 1], ['alpha', 1]] completed")
+    assert_one_record(page.save(), 2)
 
 
 def test_a_restart_while_the_question_is_open(open_lab: Open) -> None:
     page = asked(open_lab)
     page.restart()
-    press(page, 1, "Approve")
+    press(page, 2, "Approve")
     page.page.wait_for_timeout(3500)
-    assert "run the cell again" in page.text(1)
+    assert "run the cell again" in page.text(2)
     page.run_all()
     page.page.wait_for_timeout(500)
-    wait_card(page, 1)
-    press(page, 1, "Approve")
-    page.wait_text(2, "after [['alpha', 1]] completed")
-    assert_one_record(page.save(), 1)
+    wait_card(page, 2)
+    press(page, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]] completed")
+    assert_one_record(page.save(), 2)
 
 
 def test_two_pages_open_before_the_run(open_lab: Open, second_page: Open) -> None:
@@ -138,8 +138,8 @@ def test_two_pages_open_before_the_run(open_lab: Open, second_page: Open) -> Non
     second_page(page)
     page.page.bring_to_front()
     page.run_all()
-    wait_card(page, 1)
-    press(page, 1, "Approve")
-    page.wait_text(2, "after [['alpha', 1]] completed")
-    page.wait_text(1, "All done.")
-    expect(card(page, 1)).to_have_count(0)
+    wait_card(page, 2)
+    press(page, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]] completed")
+    page.wait_text(2, "All done.")
+    expect(card(page, 2)).to_have_count(0)

@@ -138,8 +138,14 @@ class Kernel:
     def ok(self, code: str, timeout: float = 30) -> Outcome:
         """Run a cell that must succeed."""
         outcome = self.run(code, timeout)
-        assert outcome.status == "ok", "\n".join(outcome.reply.get("traceback", [str(outcome.reply)]))
+        assert outcome.status == "ok", "\n".join([outcome.text, *outcome.reply.get("traceback", [])])
         return outcome
+
+    def forget(self) -> None:
+        """Forget what was read, for a test that shares the kernel with the one before it."""
+        self.wait(lambda _: False, 0.05)
+        self.log.clear()
+        self.replies.clear()
 
     # -- iopub ------------------------------------------------------------------------------
 

@@ -1,25 +1,32 @@
 """Cells that kernel and browser tests run: an app of the user's with a scripted model and a tool that asks."""
 
-HEAD = '''%load_ext kestrel_nb
-import asyncio, time
-from kestrel_nb import Kestrel, ToolSchema, ToolExecutionResult
+LOAD = "%load_ext kestrel_nb"
+
+HEAD = '''import asyncio, time
+from kestrel_nb import Kestrel, tool
 from kestrel_nb.testing import Reply, ScriptedModel
 notes = []
 
-class Note:
-    schema = ToolSchema(name="note", description="Write a note.", permission="ask", parameters={"type": "object",
-        "properties": {"text": {"type": "string", "description": "what to write"}, "times": {"type": "integer", "default": 1}}, "required": ["text"]})
-    async def execute(self, args, context):
-        text, times = args["text"], args.get("times", 1)
-        notes.append([text, times])
-        return ToolExecutionResult(content=f"noted {text} times {times}")
+@tool(permission="ask")
+async def note(text: str, times: int = 1) -> str:
+    """Write a note.
 
-class Wait:
-    schema = ToolSchema(name="wait", description="Wait.", parameters={"type": "object", "properties": {"seconds": {"type": "number"}}})
-    async def execute(self, args, context):
-        await asyncio.sleep(args["seconds"])
-        return ToolExecutionResult(content="waited")
-note, wait = Note(), Wait()
+    Args:
+        text: what to write
+        times: how often
+    """
+    notes.append([text, times])
+    return f"noted {text} times {times}"
+
+@tool
+async def wait(seconds: float) -> str:
+    """Wait.
+
+    Args:
+        seconds: how long
+    """
+    await asyncio.sleep(seconds)
+    return "waited"
 
 def said():
     """What the model has read of the tools."""
@@ -33,7 +40,7 @@ def calling(tool: str, **arguments: object) -> str:
 
 
 def setup(*replies: str) -> str:
-    """A cell that loads the extension and uses an app whose model plays ``replies``, given as source text."""
+    """A cell for after LOAD that uses an app whose model plays ``replies``, given as source text."""
     script = ",\n    ".join(replies)
     model = f"model = ScriptedModel([\n    {script},\n])"
     return f"{HEAD}\n{model}\napp = Kestrel(model=model, tools=[note, wait])\n%kestrel use app"

@@ -1,11 +1,12 @@
 """``%%kestrel`` cells in a real kernel, with approvals answered by raw widget messages."""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from front_end import VIEW, RunPage
-from harness import Kernel, Outcome
-from sample_cells import AFTER, ASK, NOTE_THEN_DONE, calling, setup
+from harness import Kernel, Outcome, running_kernel
+from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, calling, setup
 
 SOON = 2.0  # seconds; an answer or Interrupt must act within about one, the rest is for a busy machine
 RECORD_TYPES = {"text/html", "text/markdown", "text/plain"}
@@ -18,11 +19,26 @@ def record(outcome: Outcome) -> str:
     return str(outcome.displayed[0]["text/plain"])
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """One kernel with the extension for the tests that leave it usable, which is part of what they test."""
+    with running_kernel(tmp_path_factory.mktemp("shared")) as kernel:
+        kernel.ok(LOAD, 60)
+        yield kernel
+
+
 @pytest.fixture
-def ready(kernel: Kernel) -> Kernel:
+def loaded(shared: Kernel) -> Kernel:
+    """A kernel with the extension."""
+    shared.forget()
+    return shared
+
+
+@pytest.fixture
+def ready(loaded: Kernel) -> Kernel:
     """A kernel with an app whose model asks for one note and then finishes."""
-    kernel.ok(setup(*NOTE_THEN_DONE), 60)
-    return kernel
+    loaded.ok(setup(*NOTE_THEN_DONE))
+    return loaded
 
 
 @pytest.mark.parametrize("route", ["main", "subshell"])
@@ -87,26 +103,26 @@ def test_edited_arguments_are_validated_and_used(ready: Kernel) -> None:
     assert "beta" in ready.ok("print(said())").text
 
 
-def test_allow_for_the_session_asks_once(kernel: Kernel) -> None:
-    kernel.ok(
+def test_allow_for_the_session_asks_once(loaded: Kernel) -> None:
+    loaded.ok(
         setup(calling("note", text="one"), calling("note", text="two"), "'Done.'", calling("note", text="3"), "''")
     )
-    page = RunPage(kernel, ASK)
+    page = RunPage(loaded, ASK)
     page.answer(page.card(), True, remember="session")
-    assert kernel.outcome(page.cell).status == "ok"
-    again = RunPage(kernel, ASK)
-    assert kernel.outcome(again.cell).status == "ok"
-    assert kernel.ok("print(len(notes))").text == "3\n"
+    assert loaded.outcome(page.cell).status == "ok"
+    again = RunPage(loaded, ASK)
+    assert loaded.outcome(again.cell).status == "ok"
+    assert loaded.ok("print(len(notes))").text == "3\n"
 
 
-def test_two_questions_of_one_step_keep_their_answers_apart(kernel: Kernel) -> None:
-    kernel.ok(setup("Reply(tool_calls=[('note', {'text': 'one'}), ('note', {'text': 'two'})])", "'Done.'"))
-    page = RunPage(kernel, ASK)
+def test_two_questions_of_one_step_keep_their_answers_apart(loaded: Kernel) -> None:
+    loaded.ok(setup("Reply(tool_calls=[('note', {'text': 'one'}), ('note', {'text': 'two'})])", "'Done.'"))
+    page = RunPage(loaded, ASK)
     first = page.card()
     page.answer(first, False)
     page.answer(page.card(other_than=first["id"]), True)
-    kernel.outcome(page.cell)
-    assert kernel.ok("print(notes)").text == "[['two', 1]]\n"
+    loaded.outcome(page.cell)
+    assert loaded.ok("print(notes)").text == "[['two', 1]]\n"
 
 
 def test_interrupt_while_a_question_is_open(ready: Kernel) -> None:
@@ -123,20 +139,20 @@ def test_interrupt_while_a_question_is_open(ready: Kernel) -> None:
 
 
 @pytest.mark.parametrize("how", ["interrupt", "stop"])
-def test_interrupt_and_stop_reach_a_tool_that_waits(kernel: Kernel, how: str) -> None:
-    kernel.ok(setup(calling("wait", seconds=60), "'x'"))
-    page = RunPage(kernel, "%%kestrel\nWait.")
-    running = kernel.wait(lambda m: '"running"' in str(m["content"]).replace("'", '"') and "wait" in str(m["content"]))
+def test_interrupt_and_stop_reach_a_tool_that_waits(loaded: Kernel, how: str) -> None:
+    loaded.ok(setup(calling("wait", seconds=60), "'x'"))
+    page = RunPage(loaded, "%%kestrel\nWait.")
+    running = loaded.wait(lambda m: '"running"' in str(m["content"]).replace("'", '"') and "wait" in str(m["content"]))
     assert running, "the tool did not start"
     start = time.monotonic()
     if how == "stop":
         page.send({"type": "stop"})
     else:
-        kernel.interrupt()
-    outcome = kernel.outcome(page.cell, 5)
+        loaded.interrupt()
+    outcome = loaded.outcome(page.cell, 5)
     assert time.monotonic() - start < SOON
     assert outcome.status == ("ok" if how == "stop" else "error")
-    assert kernel.ok("print(_.status)").text == "cancelled\n"
+    assert loaded.ok("print(_.status)").text == "cancelled\n"
 
 
 def test_cells_queue_behind_a_question_and_see_its_result(ready: Kernel) -> None:
@@ -149,14 +165,14 @@ def test_cells_queue_behind_a_question_and_see_its_result(ready: Kernel) -> None
     assert ready.outcome(later).text == "after [['alpha', 1]] completed\n"
 
 
-def test_a_failed_run_keeps_its_record_and_aborts_what_follows(kernel: Kernel) -> None:
-    kernel.ok(setup("Reply('partly', error=RuntimeError('boom'), error_after=1)"))
-    page = RunPage(kernel, ASK)
-    later = kernel.execute("print('must not run')")
-    outcome = kernel.outcome(page.cell)
+def test_a_failed_run_keeps_its_record_and_aborts_what_follows(loaded: Kernel) -> None:
+    loaded.ok(setup("Reply('partly', error=RuntimeError('boom'), error_after=1)"))
+    page = RunPage(loaded, ASK)
+    later = loaded.execute("print('must not run')")
+    outcome = loaded.outcome(page.cell)
     assert outcome.status == "error"
     assert "boom" in str(outcome.displayed[0]["text/plain"])
-    assert kernel.outcome(later).status == "aborted"
+    assert loaded.outcome(later).status == "aborted"
 
 
 def test_without_a_person_there_is_a_policy_and_no_widget(ready: Kernel) -> None:
@@ -189,18 +205,21 @@ def test_interrupt_while_stdin_asks_and_input_works_afterwards(ready: Kernel) ->
     assert ready.outcome(cell).text == "Ada\n"
 
 
-def test_a_restart_kills_the_card_and_a_new_run_works(ready: Kernel) -> None:
-    page = RunPage(ready, ASK)
+def test_a_restart_kills_the_card_and_a_new_run_works(kernel: Kernel) -> None:
+    kernel.ok(LOAD, 60)
+    kernel.ok(setup(*NOTE_THEN_DONE))
+    page = RunPage(kernel, ASK)
     old = page.card()
-    ready.kill()
-    ready.restart()
-    ready.ok(setup(*NOTE_THEN_DONE), 60)
-    again = RunPage(ready, ASK)
+    kernel.kill()
+    kernel.restart()
+    kernel.ok(LOAD, 60)
+    kernel.ok(setup(*NOTE_THEN_DONE))
+    again = RunPage(kernel, ASK)
     again.answer(old, True)
     assert again.refusal() == "This question is closed."
     again.answer(again.card(), True)
-    assert ready.outcome(again.cell).status == "ok"
-    assert ready.ok("print(notes)").text == "[['alpha', 1]]\n"
+    assert kernel.outcome(again.cell).status == "ok"
+    assert kernel.ok("print(notes)").text == "[['alpha', 1]]\n"
 
 
 def test_loading_twice_and_unloading(kernel: Kernel) -> None:
@@ -219,3 +238,9 @@ def test_the_view_is_closed_with_its_run(ready: Kernel) -> None:
     outcome = ready.outcome(page.cell)
     assert any(m["msg_type"] == "comm_close" and m["content"]["comm_id"] == page.comm for m in outcome.messages)
     assert not any(VIEW in data for data in outcome.displayed)
+
+
+def test_loading_and_using_in_one_cell_says_what_to_do(kernel: Kernel) -> None:
+    """IPython reads the whole cell before ``%load_ext`` runs, so the line below it cannot be awaited yet."""
+    outcome = kernel.run(f"{LOAD}\n%kestrel use demo", 60)
+    assert outcome.status == "ok" or "a cell of its own" in outcome.text
