@@ -97,6 +97,8 @@ class WriteFile:
         )
 
     def _change(self, workspace: Workspace, args: Mapping[str, Any]) -> Change:
+        if args["path"].endswith("/"):
+            raise ToolCallError('path: must name a file; it ends in "/", so it names a folder')
         try:
             new = str(args["content"]).encode("utf-8")
         except UnicodeEncodeError:

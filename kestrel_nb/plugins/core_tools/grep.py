@@ -27,6 +27,10 @@ MAX_CONTEXT = 20
 TOTAL_S = 60.0
 
 
+class OutOfTime(Exception):
+    """The search took all the time it may take."""
+
+
 @dataclass(slots=True)
 class Tally:
     """What a search has found: the first ``room`` matches as rows and as text, and every file's count."""
@@ -36,7 +40,7 @@ class Tally:
     rows: list[list[Any]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
-    complete: bool = True
+    stopped_after_s: float | None = None
 
     @property
     def total(self) -> int:
@@ -47,18 +51,22 @@ class Tally:
         """Count the lines of ``chunk`` that match, and keep the first ones."""
         count = 0
         kept: list[tuple[int, str]] = []
-        for number, start, end in matcher.matching(chunk.text):
-            count += 1
-            if len(self.rows) < self.room:
-                text = chunk.text[start:end]
-                self.rows.append([path, chunk.first + number - 1, text[:MAX_DATA_LINE]])
-                kept.append((number, text))
-        if count:
-            self.counts[path] = self.counts.get(path, 0) + count
-        if self.context and kept:
-            self.lines += self._with_context(path, chunk, [number for number, _ in kept])
-        else:
-            self.lines += [f"{path}:{chunk.first + number - 1}: {_short(text)}" for number, text in kept]
+        try:
+            for number, start, end in matcher.matching(chunk.text):
+                count += 1
+                if len(self.rows) < self.room:
+                    text = chunk.text[start:end]
+                    self.rows.append([path, chunk.first + number - 1, text[:MAX_DATA_LINE]])
+                    kept.append((number, text))
+        finally:  # a search that is stopped keeps what it has
+            if count:
+                self.counts[path] = self.counts.get(path, 0) + count
+            self.lines += self._shown(path, chunk, kept)
+
+    def _shown(self, path: str, chunk: Chunk, kept: list[tuple[int, str]]) -> list[str]:
+        if self.context:
+            return self._with_context(path, chunk, [number for number, _ in kept])
+        return [f"{path}:{chunk.first + number - 1}: {_short(text)}" for number, text in kept]
 
     def _with_context(self, path: str, chunk: Chunk, numbers: list[int]) -> list[str]:
         """The matches with the lines around them, parted by "--" where lines are left out."""
@@ -122,24 +130,31 @@ class Grep:
         ),
     )
 
-    def __init__(self, settings: CoreSettings) -> None:
+    def __init__(self, settings: CoreSettings, total_s: float = TOTAL_S) -> None:
         self._settings = settings
+        self._total_s = total_s
 
     def execute(self, args: Mapping[str, Any], context: ToolContext) -> ToolExecutionResult:
         """Search, and count everything."""
         workspace = self._settings.workspace(context)
-        matcher = LineMatcher(args["pattern"], ignore_case=bool(args.get("ignore_case")))
+        end = time.monotonic() + self._total_s
+
+        def tick() -> None:
+            context.signal.raise_if_cancelled()
+            if time.monotonic() > end:
+                raise OutOfTime
+
+        matcher = LineMatcher(args["pattern"], ignore_case=bool(args.get("ignore_case")), tick=tick)
         only_counts = bool(args.get("counts"))
         room = 0 if only_counts else min(int(args.get("max_results") or MAX_MATCHES), MAX_MATCHES)
         tally = Tally(room, min(int(args.get("context") or 0), MAX_CONTEXT))
-        end = time.monotonic() + TOTAL_S
-        for path, file in self._opened(workspace, args, context):
-            for chunk in chunks(file, matcher):
-                context.signal.raise_if_cancelled()
-                tally.take(path, chunk, matcher)
-            if time.monotonic() > end:
-                tally.complete = False
-                break
+        try:
+            for path, file in self._opened(workspace, args, context):
+                tick()
+                for chunk in chunks(file, matcher):
+                    tally.take(path, chunk, matcher)
+        except OutOfTime:
+            tally.stopped_after_s = self._total_s
         return self._result(tally, only_counts)
 
     def _opened(
@@ -169,7 +184,7 @@ class Grep:
             "counts": tally.counts,
             "total": tally.total,
             "truncated": not only_counts and tally.total > len(tally.rows),
-            "complete": tally.complete,
+            "complete": tally.stopped_after_s is None,
         }
         if only_counts:
             data = table(("path", "count"), [[path, count] for path, count in tally.counts.items()], **facts)
@@ -193,8 +208,8 @@ def _content(tally: Tally, only_counts: bool) -> str:
     head = head or "no matches"
     if not only_counts and tally.total > len(tally.rows):
         head += f", the first {len(tally.rows)} shown; narrow the search, or set counts for the number in each file"
-    if not tally.complete:
-        head += f"; stopped after {TOTAL_S:g} s, so this is not all: narrow the search"
+    if tally.stopped_after_s is not None:
+        head += f"; stopped after {tally.stopped_after_s:g} s, so this is not all: narrow the search"
     if not only_counts:
         return "\n".join([head, *tally.lines])
     shown = [f"{path}: {count:,}" for path, count in list(tally.counts.items())[:MAX_FILES_SHOWN]]

@@ -8,7 +8,7 @@ before one belongs to the line end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -17,7 +17,7 @@ from .needed import needed_texts
 from .text import decode, is_wide
 
 SEARCH_S = 5.0  # for one call of the engine; ordinary patterns take milliseconds for a block
-BLOCK = 4 << 20
+BLOCK = 1 << 20
 MAX_LONG = 50  # matches over several lines; with more of them in a block, leaping costs more than it saves
 MAX_REPEATED = 3  # further matches in a line that is counted already, before the search starts anew behind it
 MAX_WIDE = 64 << 20  # of a file in UTF-16 or UTF-32, which is read whole
@@ -30,9 +30,10 @@ _ONE_WAY = re.compile(r"\(\?(?!:|P?<\w|P=|i\))|[*+?}]\+")
 
 
 class LineMatcher:
-    """One pattern, ready to search."""
+    """One pattern, ready to search. ``tick`` is called often and may end a long search by raising."""
 
-    def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
+    def __init__(self, pattern: str, *, ignore_case: bool = False, tick: Callable[[], None] = lambda: None) -> None:
+        self._tick = tick
         self._pattern = _compiled(pattern, ignore_case)
         self._spans = bool(_LINE_FEED.search(pattern))
         self._alone = bool(_ALONE.search(pattern)) or (self._spans and bool(_ONE_WAY.search(pattern)))
@@ -57,6 +58,7 @@ class LineMatcher:
 
     def _each_line(self, text: str, start: int = 0, number: int = 1) -> Iterator[tuple[int, int, int]]:
         while start < len(text):
+            self._tick()
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
             if self._fits(text[start:end]):
@@ -67,6 +69,7 @@ class LineMatcher:
         """Search the whole text, and a line alone only where a match reaches beyond it."""
         at, number, long_ones = 0, 1, 0  # the line to go on with, and matches over several lines
         while long_ones < MAX_LONG and at < len(text):
+            self._tick()
             repeated = 0
             for found in self._pattern.finditer(text, at, timeout=SEARCH_S, concurrent=True):
                 place = found.start()

@@ -10,7 +10,7 @@ from ...protocol.errors import ToolCallError
 from ...protocol.tools import CommandPreview, ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, decode_output, without_terminal_codes
-from ...sandbox.process import CommandResult, minimal_environment, run_command
+from ...sandbox.process import MAX_COMMAND_BYTES, CommandResult, minimal_environment, run_command
 from .settings import CoreSettings, parameters
 
 PROGRESS_S = 0.25
@@ -102,7 +102,7 @@ def _checked(command: str) -> str:
         size = len(command.encode("utf-8"))
     except UnicodeEncodeError:
         raise ToolCallError("command: must be valid Unicode, without lone surrogates") from None
-    if size > 131_071:  # MAX_ARG_STRLEN of Linux, less the end mark
+    if size > MAX_COMMAND_BYTES:
         raise ToolCallError("command: is too long; write a script with write_file and run that")
     return command
 

@@ -352,6 +352,9 @@ def test_write_file_reports_what_it_did(desk: Any) -> None:
     assert (result.content, result.data["rows"]) == ("created src/new/a.py, 3 B", [["src/new/a.py", 3, True]])
     assert desk.run("write_file", path="src/new/a.py", content="").content == "replaced src/new/a.py, 0 B"
     assert (desk.root / "src/new/a.py").read_bytes() == b""
+    with pytest.raises(ToolCallError, match="must name a file"):
+        desk.run("write_file", path="src/other/", content="")
+    assert not (desk.root / "src/other").exists()
     desk.run("write_file", path="crlf", content="a\r\nb\n")
     assert (desk.root / "crlf").read_bytes() == b"a\r\nb\n"
 

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kestrel_nb.frames import to_frame
+from kestrel_nb.plugins.core_tools.grep import Grep
 from kestrel_nb.plugins.core_tools.match import LineMatcher
 from kestrel_nb.plugins.core_tools.needed import needed_texts
 from kestrel_nb.protocol.errors import CancelledByUser, SandboxViolationError, ToolCallError
@@ -280,6 +281,21 @@ def test_t05_a_catastrophic_pattern_ends_and_other_threads_run(desk: Any, patter
         heart.join()
     assert time.monotonic() - started < 40
     assert max(gaps, default=0) < 1
+
+
+def test_a_search_of_many_slow_lines_stops_and_says_so(desk: Any) -> None:
+    desk.put("slow", "start\n" + ("a" * 24 + "!\n") * 3000)
+    result = Grep(desk.settings, total_s=1).execute({"pattern": r"^start\Z|(a|aa)+\Z"}, desk.context())
+    assert result.data["complete"] is False
+    assert result.data["counts"] == {"slow": 1}
+    assert "stopped after 1 s, so this is not all" in result.content
+
+
+def test_a_search_ends_when_it_is_cancelled_meanwhile(desk: Any) -> None:
+    desk.put("slow", ("a" * 24 + "!\n") * 3000)
+    threading.Timer(0.3, desk.signal.cancel).start()
+    with pytest.raises(CancelledByUser):
+        desk.run("grep", pattern=r"(a|aa)+\Z")
 
 
 def test_a_cancelled_search_ends(desk: Any) -> None:
