@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Iterable
 
 from ..protocol.errors import CancelledByUser
@@ -21,6 +22,22 @@ def words(text: str) -> list[str]:
 def chunks(text: str, size: int) -> list[str]:
     """``text`` in pieces of ``size`` characters, the last one shorter."""
     return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+class Pace:
+    """Waits between deltas by the clock: ``seconds`` each on the whole, although a short sleep takes longer than asked.
+
+    A delta that is late is sent at once, so 5,000 deltas of 0.6 ms take 3 s and not twice that.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due = time.monotonic()
+
+    async def wait(self, signal: CancelSignal | None) -> None:
+        """Wait for the next delta's time. Raises CancelledByUser as soon as ``signal`` is cancelled."""
+        self._due += self._seconds
+        await pause(max(0.0, self._due - time.monotonic()), signal)
 
 
 async def pause(seconds: float, signal: CancelSignal | None) -> None:

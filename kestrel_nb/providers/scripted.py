@@ -11,7 +11,7 @@ from ..protocol.errors import ModelRequestError
 from ..protocol.messages import ToolCallPart
 from ..protocol.sessions import ModelInfo, Usage
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
-from .pacing import chunks, free_call_ids, pause, stop, until_cancelled
+from .pacing import Pace, chunks, free_call_ids, pause, stop, until_cancelled
 
 ScriptedCall = ToolCallPart | tuple[str, Mapping[str, Any] | str]
 
@@ -151,12 +151,12 @@ class ScriptedModel:
         request: CompletionRequest,
         on_delta: DeltaListener | None,
     ) -> None:
-        delay = self._delay_s if reply.delay is None else reply.delay
+        pace = Pace(self._delay_s if reply.delay is None else reply.delay)
         sent = 0
         for delta in self._deltas(reply, calls):
             if sent == reply.error_after:
                 break
-            await pause(delay, request.signal)
+            await pace.wait(request.signal)
             if on_delta is not None:
                 on_delta(delta)
             sent += 1

@@ -19,7 +19,8 @@ FILES = {
     "src/station/core.py": "import asyncio\nimport numpy\n\n\nasync def load(path):\n    await asyncio.sleep(0)\n"
     "    return parse_row(path)  # TODO faster\n\n\ndef parse_row(row):\n    if not row:\n"
     "        raise ValueError(row)\n    return row.split()\n",
-    "src/station/io.py": "import json\n\nfrom station.core import load\n\n\nclass Reader:\n    async def read(self, path):\n"
+    "src/station/io.py": "import json\n\nfrom station.core import load\n\n\n"
+    "class Reader:\n    async def read(self, path):\n"
     "        return await load(path)\n\n\ndef connect():\n    return Reader()\n",
     "tests/test_core.py": "from station.core import parse_row\n\n\ndef test_parse_row():\n    assert parse_row('a b') == ['a', 'b']\n",
     "data/sales.csv": "day,amount\nmon,3\ntue,4\nwed,5\nthu,6\nfri,7\nsat,8\n",

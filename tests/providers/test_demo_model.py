@@ -21,10 +21,17 @@ from kestrel_nb.runtime.signals import CancelSignal
 
 def schema(name: str, *required: str) -> ToolSchema:
     properties = {key: {"type": "string"} for key in required}
-    return ToolSchema(name=name, description=name, parameters={"type": "object", "properties": properties, "required": list(required)})
+    return ToolSchema(
+        name=name, description=name, parameters={"type": "object", "properties": properties, "required": list(required)}
+    )
 
 
-TOOLS = (schema("glob", "pattern"), schema("read_file", "path"), schema("shell", "command"), schema("write_file", "path", "content"))
+TOOLS = (
+    schema("glob", "pattern"),
+    schema("read_file", "path"),
+    schema("shell", "command"),
+    schema("write_file", "path", "content"),
+)
 
 
 def asked(*messages: ChatMessage, signal: CancelSignal | None = None) -> CompletionRequest:
@@ -34,13 +41,22 @@ def asked(*messages: ChatMessage, signal: CancelSignal | None = None) -> Complet
 async def after(text: str, name: str, arguments: str, result: str, *, is_error: bool = False) -> Any:
     """The model's next reply when its call of ``name`` gave ``result``."""
     call = parse_call("call_1", name, arguments)
-    history = (create_message("user", text), create_message("assistant", [call]), tool_message(call, result, is_error=is_error))
+    history = (
+        create_message("user", text),
+        create_message("assistant", [call]),
+        tool_message(call, result, is_error=is_error),
+    )
     return await DemoModel(pace_s=0).generate(asked(*history))
 
 
 def test_it_says_what_it_is() -> None:
     info = DemoModel().info
-    assert (info.id, info.provider, info.label, info.supports_tools) == ("demo", "demo", "demo (a rule model, no AI)", True)
+    assert (info.id, info.provider, info.label, info.supports_tools) == (
+        "demo",
+        "demo",
+        "demo (a rule model, no AI)",
+        True,
+    )
 
 
 async def test_the_deltas_are_the_reply_and_two_runs_are_equal() -> None:
@@ -99,7 +115,9 @@ async def test_a_call_without_a_result_is_told_and_not_repeated(result: str) -> 
 
 
 async def test_work_that_changes_something_stops_after_a_failure() -> None:
-    answer = await after("run `make all`, then write ok.txt with 'built'", "shell", '{"command":"make all"}', "declined: no.")
+    answer = await after(
+        "run `make all`, then write ok.txt with 'built'", "shell", '{"command":"make all"}', "declined: no."
+    )
     assert answer.tool_calls == ()
     assert "Not done, an earlier part did not work" in answer.content
 

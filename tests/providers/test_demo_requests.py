@@ -1,4 +1,4 @@
-"""What the demo model makes of plain requests: a table of wordings through the real loop, and prompts it must not act on."""
+"""What the demo model makes of plain requests: a table of wordings in the real loop, and what it must not act on."""
 
 from __future__ import annotations
 
@@ -72,12 +72,20 @@ OWN = (
         ("Could you add 17 to 4, please?", "add", {"a": 17, "b": 4}),
         ('call `add` with {"a": 1, "b": 2}', "add", {"a": 1, "b": 2}),
         ("call word_count with text='a b c'", "word_count", {"text": "a b c"}),
-        ("run word_count on \"one two three\"", "word_count", {"text": "one two three"}),
+        ('run word_count on "one two three"', "word_count", {"text": "one two three"}),
         ("count the words in “one two”", "word_count", {"text": "one two"}),
         ("greet Ada", "greet", {"name": "Ada"}),
         ("greet name=Ada, loud=true", "greet", {"name": "Ada", "loud": True}),
-        ("convert the temperature 20 from celsius to fahrenheit", "convert_temperature", {"value": 20, "from_unit": "celsius", "to_unit": "fahrenheit"}),
-        ("convert the temperature to celsius from fahrenheit: 68", "convert_temperature", {"value": 68, "from_unit": "fahrenheit", "to_unit": "celsius"}),
+        (
+            "convert the temperature 20 from celsius to fahrenheit",
+            "convert_temperature",
+            {"value": 20, "from_unit": "celsius", "to_unit": "fahrenheit"},
+        ),
+        (
+            "convert the temperature to celsius from fahrenheit: 68",
+            "convert_temperature",
+            {"value": 68, "from_unit": "fahrenheit", "to_unit": "celsius"},
+        ),
         ("what is the mean of 1, 2 and 4?", "mean", {"numbers": [1, 2, 4]}),
         ("ping", "ping", {}),
         ("call grep with pattern=await, glob='*.py'", "grep", {"pattern": "await", "glob": "*.py"}),
@@ -88,7 +96,16 @@ def test_tools_of_a_users_own(text: str, name: str, arguments: dict[str, Any]) -
     assert [(step.tool, step.arguments) for step in steps] == [(name, arguments)]
 
 
-@pytest.mark.parametrize("text", ["call add with a=1", "add 2 and three apples", "call add with a='x', b=1", "call nothing_such with a=1", "convert 3 pears"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call add with a=1",
+        "add 2 and three apples",
+        "call add with a='x', b=1",
+        "call nothing_such with a=1",
+        "convert 3 pears",
+    ],
+)
 def test_arguments_that_do_not_fit_make_no_call(text: str) -> None:
     assert understand(text, OWN).steps == ()
 
@@ -122,7 +139,11 @@ OTHERS = (
         ("what day is it today", "date-time", {}),
         ("fetch https://example.org/a?b=1", "http-fetch", {"url": "https://example.org/a?b=1"}),
         ("Please download the page at https://example.org/.", "http-fetch", {"url": "https://example.org/"}),
-        ("extract user.name from '{\"user\": {\"name\": \"Ada\"}}'", "json-parse", {"input": '{"user": {"name": "Ada"}}', "path": "user.name"}),
+        (
+            'extract user.name from \'{"user": {"name": "Ada"}}\'',
+            "json-parse",
+            {"input": '{"user": {"name": "Ada"}}', "path": "user.name"},
+        ),
         ('parse this json: {"a": [1, 2]}', "json-parse", {"input": '{"a": [1, 2]}'}),
         ("match the regex `\\d+` against 'room 12'", "regex-match", {"pattern": "\\d+", "text": "room 12"}),
         ("run the query `select 1`", "database-query", {"query": "select 1"}),
@@ -169,7 +190,9 @@ def test_code_quotes_and_refusals_are_no_requests(text: str) -> None:
     assert understand(text, [*core, shell]).steps == ()
 
 
-@pytest.mark.parametrize("unit", ["list the ", "a.b/", "in in of ", "'x' ", "the the ", "read a, ", "and ", "((", "files that ", "1+"])
+@pytest.mark.parametrize(
+    "unit", ["list the ", "a.b/", "in in of ", "'x' ", "the the ", "read a, ", "and ", "((", "files that ", "1+"]
+)
 def test_long_requests_are_read_in_a_short_time(unit: str) -> None:
     began = time.monotonic()
     for head in ("", "list ", "search for ", "write a.txt with ", "count "):

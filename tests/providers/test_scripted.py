@@ -69,7 +69,9 @@ async def test_exact_deltas() -> None:
 
 
 async def test_a_callable_sees_the_request() -> None:
-    model = ScriptedModel([lambda asked: asked.messages[-1].content.upper(), lambda asked: Reply("r", finish_reason="length")])
+    model = ScriptedModel(
+        [lambda asked: asked.messages[-1].content.upper(), lambda asked: Reply("r", finish_reason="length")]
+    )
     assert (await model.generate(request("loud"))).content == "LOUD"
     assert (await model.generate(request())).finish_reason == "length"
 
@@ -89,7 +91,7 @@ async def test_errors_before_and_after_the_first_token() -> None:
 
 async def test_no_reply_left_is_an_error_that_says_so() -> None:
     model = ScriptedModel([], id="empty")
-    with pytest.raises(ModelRequestError, match='"empty" has no reply left.*given 0.*request 1') as caught:
+    with pytest.raises(ModelRequestError, match=r'"empty" has no reply left.*given 0.*request 1') as caught:
         await model.generate(request())
     assert caught.value.retryable is False
 
@@ -97,7 +99,7 @@ async def test_no_reply_left_is_an_error_that_says_so() -> None:
 async def test_assert_complete_names_what_was_not_played() -> None:
     model = ScriptedModel(["first", "second", Reply(tool_calls=[("grep", {})]), Reply(error=ValueError("x"))])
     await model.generate(request())
-    with pytest.raises(AssertionError, match="3 of 4 replies .* 2: 'second'; 3: call of grep; 4: error ValueError"):
+    with pytest.raises(AssertionError, match=r"3 of 4 replies .* 2: 'second'; 3: call of grep; 4: error ValueError"):
         model.assert_complete()
 
 
@@ -111,7 +113,9 @@ async def test_before_is_awaited_ahead_of_the_first_token() -> None:
     assert order == ["before", "x"]
 
 
-@pytest.mark.parametrize("reply", [Reply("abc", before=30), Reply("abc", delay=30), Reply(before=lambda: asyncio.sleep(30))])
+@pytest.mark.parametrize(
+    "reply", [Reply("abc", before=30), Reply("abc", delay=30), Reply(before=lambda: asyncio.sleep(30))]
+)
 async def test_a_cancelled_signal_ends_every_wait_at_once(reply: Reply) -> None:
     signal = CancelSignal()
     work = asyncio.ensure_future(ScriptedModel([reply]).generate(request(signal=signal)))

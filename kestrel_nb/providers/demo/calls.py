@@ -25,7 +25,13 @@ def parse_call_by_name(part: str, masked: Masked, tools: Sequence[ToolSchema]) -
         )
         if not found or masked.plain(found[1]).lower() != tool.name.lower():
             continue
-        explicit = "tool" in part.lower() or "_" in tool.name or "-" in tool.name or tool.name not in KNOWN_TOOLS or "=" in found["rest"]
+        explicit = (
+            "tool" in part.lower()
+            or "_" in tool.name
+            or "-" in tool.name
+            or tool.name not in KNOWN_TOOLS
+            or "=" in found["rest"]
+        )
         rest = re.sub(
             r"^\s*(?:with(?:\s+(?:the\s+)?(?:arguments?|parameters?|args|inputs?|values?))?|using|on|for|of|and)\b\s*",
             "",
@@ -74,7 +80,10 @@ def _complete(arguments: dict[str, Any], tool: ToolSchema) -> dict[str, Any] | N
 
 
 _SET = re.compile(
-    rf"(?:^|[\s,;]|\band\s)\s*(?P<name>[A-Za-z_]\w*)\s*(?:=|:|\s(?:is|of|as|to|set\s+to|equal\s+to)\s)\s*(?P<value>{LITERAL}|[^,;\s]+)",
+    (
+        r"(?:^|[\s,;]|\band\s)\s*(?P<name>[A-Za-z_]\w*)\s*(?:=|:|\s(?:is|of|as|to|set\s+to|equal\s+to)\s)\s*"
+        rf"(?P<value>{LITERAL}|[^,;\s]+)"
+    ),
     re.I,
 )
 

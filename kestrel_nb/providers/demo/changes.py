@@ -10,14 +10,23 @@ from .text import LITERAL, Masked
 from .words import COMMANDS
 
 RESULT = (
-    r"(?:(?:all\s+(?:of\s+)?)?(?:it|that|this|them|these|those)(?:\s+all)?|(?:the|your|its|their|this|that|these|those)\s+(?:\w+\s+)?(?:results?|output|list(?:ing)?|answers?|counts?|findings?"
-    r"|matches|totals?|numbers?|summary|names?|hits|response)(?:\s+(?:of\s+that|you\s+(?:get|found|find|got)))?|what\s+you\s+(?:find|found|get|got|see))"
+    r"(?:(?:all\s+(?:of\s+)?)?(?:it|that|this|them|these|those)(?:\s+all)?|(?:the|your|its|their|this"
+    r"|that|these|those)\s+(?:\w+\s+)?(?:results?|output|list(?:ing)?|answers?|counts?|findings?"
+    r"|matches|totals?|numbers?|summary|names?|hits|response)(?:\s+(?:of\s+that|you\s+(?:get|found|find"
+    r"|got)))?|what\s+you\s+(?:find|found|get|got|see))"
 )
-FILE_NOUN = r"(?:(?:a|an|the|my|one|another)\s+)?(?:new\s+|small\s+|short\s+|simple\s+)?(?:(?:text|python|markdown|json|csv|yaml|toml|html|config|md|txt)\s+)?(?:file|document|note|script|page)"
+FILE_NOUN = (
+    r"(?:(?:a|an|the|my|one|another)\s+)?(?:new\s+|small\s+|short\s+|simple\s+)?(?:(?:text|python|markdown"
+    r"|json|csv|yaml|toml|html|config|md|txt)\s+)?(?:file|document|note|script|page)"
+)
 CALLED = r"(?:\s+(?:called|named|at|with\s+the\s+name))?\s+"
 SAYING = (
-    r"(?:\s*,?\s*(?:and\s+)?(?:with|containing|that\s+(?:says?|contains?|reads?|holds?)|which\s+(?:says?|contains?|reads?)|saying|holding|having|whose\s+contents?\s+(?:is|are)|to\s+(?:say|contain|read)|reading|put\s+in\s+it)"
-    r"(?:\s+(?:just|only|the|this|following|these|a|one|single|exact|two|three|as))*(?:\s+(?:texts?|contents?|lines?|words?|body|string|code|message|sentence|data))?(?:\s+(?:of|being|in\s+it))?\s*:?\s+|\s*:\s*)"
+    r"(?:\s*,?\s*(?:and\s+)?(?:with|containing|that\s+(?:says?|contains?|reads?|holds?)|which\s+(?:says?"
+    r"|contains?|reads?)|saying|holding|having|whose\s+contents?\s+(?:is|are)|to\s+(?:say|contain|read)"
+    r"|reading|put\s+in\s+it)"
+    r"(?:\s+(?:just|only|the|this|following|these|a|one|single|exact|two|three|as))*(?:\s+(?:texts?"
+    r"|contents?|lines?|words?|body|string|code|message|sentence|data))?(?:\s+(?:of|being"
+    r"|in\s+it))?\s*:?\s+|\s*:\s*)"
 )
 
 
@@ -40,7 +49,10 @@ def _content(text: str, masked: Masked) -> str | None:
         r"^(?:the\s+)(?:text|word|words|line|sentence|content|message|number)\s+", "", text.strip(), flags=re.I
     )
     if re.match(
-        r"(?:a|an|some|the|my|your|all|any|every|more|how|what|why|documentation|tests?|code|information|instructions|unit)\b|$",
+        (
+            r"(?:a|an|some|the|my|your|all|any|every|more|how|what|why|documentation|tests?|code|information"
+            r"|instructions|unit)\b|$"
+        ),
         bare,
         re.I,
     ):
@@ -53,12 +65,30 @@ def _content(text: str, masked: Masked) -> str | None:
 def parse_write(part: str, masked: Masked) -> list[Op] | None:
     """Write a file whose text is given, or is what an earlier part found."""
     for pattern in (
-        rf"(?:write|save|put|store|copy)\s+(?:the\s+following|this|these|the)(?:\s+(?:\w+\s+)?(?:texts?|contents?|code|lines?|script))?\s+(?:down\s+)?(?:in|into|to|as|under)\s+(?:{FILE_NOUN}{CALLED})?(?P<file>{FILE})(?:\s+file)?\s*:?\s+(?P<content>{LITERAL})",
-        rf"(?:write|save|put|store|note|record|dump|jot(?:\s+down)?)(?:\s+down)?\s+(?P<content>.+?)\s+(?:down\s+)?(?:in(?:to)?|to|as|inside|under)\s+(?:{FILE_NOUN}{CALLED})?(?P<file>\S+)(?:\s+file)?",
-        rf"(?:write|create|make|generate|save|start|add|put|set\s+up|produce|overwrite|fill)\s+(?:{FILE_NOUN}{CALLED}|(?:to|into|the\s+file|a|the)\s+)?(?P<file>{FILE})(?:\s+file)?{SAYING}(?P<content>.+)",
-        rf"(?:write|create|make|add|save|put)\s+{FILE_NOUN}{SAYING}(?P<content>.+?)(?:\s+(?:called|named|as|and\s+(?:call|name)\s+it|in|to|at))\s+(?P<file>\S+)",
+        (
+            r"(?:write|save|put|store|copy)\s+(?:the\s+following|this|these|the)(?:\s+(?:\w+\s+)?(?:texts?"
+            r"|contents?|code|lines?|script))?\s+(?:down\s+)?(?:in|into|to|as|under)\s+"
+            rf"(?:{FILE_NOUN}{CALLED})?(?P<file>{FILE})(?:\s+file)?\s*:?\s+(?P<content>{LITERAL})"
+        ),
+        (
+            r"(?:write|save|put|store|note|record|dump|jot(?:\s+down)?)(?:\s+down)?\s+(?P<content>.+?)\s+"
+            rf"(?:down\s+)?(?:in(?:to)?|to|as|inside|under)\s+(?:{FILE_NOUN}{CALLED})?(?P<file>\S+)"
+            r"(?:\s+file)?"
+        ),
+        (
+            r"(?:write|create|make|generate|save|start|add|put|set\s+up|produce|overwrite|fill)\s+"
+            rf"(?:{FILE_NOUN}{CALLED}|(?:to|into|the\s+file|a|the)\s+)?(?P<file>{FILE})(?:\s+file)?{SAYING}"
+            r"(?P<content>.+)"
+        ),
+        (
+            rf"(?:write|create|make|add|save|put)\s+{FILE_NOUN}{SAYING}(?P<content>.+?)(?:\s+(?:called|named"
+            r"|as|and\s+(?:call|name)\s+it|in|to|at))\s+(?P<file>\S+)"
+        ),
         rf"in(?:to)?\s+(?:{FILE_NOUN}{CALLED})?(?P<file>{FILE})\s*,?\s+(?:write|put|save|store)\s+(?P<content>.+)",
-        rf"(?:append|add)\s+(?P<content>.+?)\s+(?:to|at)\s+(?P<append>the\s+(?:end|bottom)\s+of\s+)?(?:the\s+file\s+)?(?P<file>{FILE})",
+        (
+            r"(?:append|add)\s+(?P<content>.+?)\s+(?:to|at)\s+(?P<append>the\s+(?:end|bottom)\s+of\s+)?"
+            rf"(?:the\s+file\s+)?(?P<file>{FILE})"
+        ),
     ):
         found = match(pattern, part)
         path = file_name(found["file"], masked) if found else None
@@ -75,14 +105,20 @@ def parse_write(part: str, masked: Masked) -> list[Op] | None:
                 else Op("write", {"path": path, "content": content}, part)
             ]
     empty = match(
-        rf"(?:create|make|touch|start|add)\s+(?:(?:an?\s+|the\s+)?(?:new,?\s+)?(?:empty|blank)\s+(?:\w+\s+)?file{CALLED}|{FILE_NOUN}{CALLED}|an?\s+(?:empty|blank)\s+)(?P<file>{FILE})",
+        (
+            r"(?:create|make|touch|start|add)\s+(?:(?:an?\s+|the\s+)?(?:new,?\s+)?(?:empty|blank)\s+"
+            rf"(?:\w+\s+)?file{CALLED}|{FILE_NOUN}{CALLED}|an?\s+(?:empty|blank)\s+)(?P<file>{FILE})"
+        ),
         part,
     )
     path = file_name(empty["file"], masked) if empty else None
     return [Op("write", {"path": path, "content": ""}, part)] if path else None
 
 
-EVERY = r"(?:all|every|each|any)\s+(?:the\s+|of\s+the\s+)?(?:(?:occurrences?|instances?|mentions?|places?|uses?|appearances?|ones)\s+(?:of\s+)?)?"
+EVERY = (
+    r"(?:all|every|each|any)\s+(?:the\s+|of\s+the\s+)?(?:(?:occurrences?|instances?|mentions?|places?|uses?"
+    r"|appearances?|ones)\s+(?:of\s+)?)?"
+)
 _EVERYWHERE = re.compile(r"\s*,?\s*\b(?:everywhere|throughout|globally|each\s+time|every\s*time|all\s+over)\b", re.I)
 
 
@@ -92,7 +128,10 @@ def parse_edit(part: str, masked: Masked) -> list[Op] | None:
     every = text != part
     text = re.sub(r"^(?:find|search\s+for)\s+and\s+replace\s+", "replace ", text, flags=re.I)
     text = re.sub(
-        r"^(?:find|search\s+for)\s+(.+?)\s+(?:in\s+(\S+)\s+)?and\s+(?:replace|change|swap)\s+(?:it|them)\s+(?:with|by|to|for)\s+(.+)$",
+        (
+            r"^(?:find|search\s+for)\s+(.+?)\s+(?:in\s+(\S+)\s+)?and\s+(?:replace|change|swap)\s+(?:it"
+            r"|them)\s+(?:with|by|to|for)\s+(.+)$"
+        ),
         lambda m: f"replace {m[1]} with {m[3]}" + (f" in {m[2]}" if m[2] else ""),
         text,
         flags=re.I,
@@ -118,13 +157,35 @@ def parse_edit(part: str, masked: Masked) -> list[Op] | None:
 
 _IN = r"(?:in(?:side)?|within|of|from)\s+(?:the\s+)?(?:file\s+)?"
 _EDITS = (
-    rf"(?:replace|substitute|swap|exchange)(?:\s+out)?\s+(?P<old>.+?)\s+(?:with|by|for|→|->)\s+(?P<new>.+?)\s+{_IN}(?P<file>\S+)(?:\s+file)?",
-    rf"(?:change|rename|turn|update|modify|set|correct|fix)\s+(?P<old>.+?)\s+(?:in)?(?:to|->|→)\s+(?P<new>.+?)\s+{_IN}(?P<file>\S+)(?:\s+file)?",
-    r"(?:in|inside|within)\s+(?P<file>\S+)\s*[,:]?\s+(?:replace|substitute|swap)\s+(?P<old>.+?)\s+(?:with|by|for)\s+(?P<new>.+)",
-    r"(?:in|inside|within)\s+(?P<file>\S+)\s*[,:]?\s+(?:change|rename|turn|update|set)\s+(?P<old>.+?)\s+(?:in)?to\s+(?P<new>.+)",
-    r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+so\s+that\s+you|\s+by|\s+to)\s*(?:replac(?:e|ing)|substitut(?:e|ing)|swap(?:ping)?)\s+(?P<old>.+?)\s+(?:with|by|for)\s+(?P<new>.+)",
-    r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+by|\s+to)\s*(?:chang(?:e|ing)|renam(?:e|ing)|turn(?:ing)?)\s+(?P<old>.+?)\s+(?:in)?to\s+(?P<new>.+)",
-    r"(?:edit|update|change)\s+(?P<file>\S+)\s+(?:to\s+say|so\s+that\s+it\s+says)\s+(?P<new>.+?)\s+instead\s+of\s+(?P<old>.+)",
+    (
+        r"(?:replace|substitute|swap|exchange)(?:\s+out)?\s+(?P<old>.+?)\s+(?:with|by|for|→|->)\s+"
+        rf"(?P<new>.+?)\s+{_IN}(?P<file>\S+)(?:\s+file)?"
+    ),
+    (
+        r"(?:change|rename|turn|update|modify|set|correct|fix)\s+(?P<old>.+?)\s+(?:in)?(?:to|->|→)\s+"
+        rf"(?P<new>.+?)\s+{_IN}(?P<file>\S+)(?:\s+file)?"
+    ),
+    (
+        r"(?:in|inside|within)\s+(?P<file>\S+)\s*[,:]?\s+(?:replace|substitute|swap)\s+(?P<old>.+?)\s+(?:with"
+        r"|by|for)\s+(?P<new>.+)"
+    ),
+    (
+        r"(?:in|inside|within)\s+(?P<file>\S+)\s*[,:]?\s+(?:change|rename|turn|update|set)\s+(?P<old>.+?)\s+"
+        r"(?:in)?to\s+(?P<new>.+)"
+    ),
+    (
+        r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+so\s+that\s+you|\s+by"
+        r"|\s+to)\s*(?:replac(?:e|ing)|substitut(?:e|ing)|swap(?:ping)?)\s+(?P<old>.+?)\s+(?:with|by|for)\s+"
+        r"(?P<new>.+)"
+    ),
+    (
+        r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+by|\s+to)\s*(?:chang(?:e"
+        r"|ing)|renam(?:e|ing)|turn(?:ing)?)\s+(?P<old>.+?)\s+(?:in)?to\s+(?P<new>.+)"
+    ),
+    (
+        r"(?:edit|update|change)\s+(?P<file>\S+)\s+(?:to\s+say|so\s+that\s+it\s+says)\s+"
+        r"(?P<new>.+?)\s+instead\s+of\s+(?P<old>.+)"
+    ),
     r"(?:in\s+(?P<file>\S+),?\s+)(?:delete|remove|strip|drop)\s+(?P<old>.+)",
     r"(?:delete|remove|strip|drop|cut)\s+(?P<old>.+?)\s+(?:from|in|out\s+of)\s+(?:the\s+file\s+)?(?P<file>\S+)",
     rf"(?:replace|change)\s+{_IN}(?P<file>\S+)\s*,?\s+(?P<old>.+?)\s+(?:with|by|to)\s+(?P<new>.+)",
@@ -154,7 +215,10 @@ def _value(text: str, masked: Masked) -> str | None:
 
 
 RUN = r"(?:run|execute|exec|launch|start|try|do|invoke|type|issue|perform)"
-COMMAND_NOUN = r"(?:(?:the|this|a|following|my|these)\s+)*(?:shell|bash|terminal|command[\s-]line|console|unix)?\s*(?:command|cmd|shell|bash|terminal|script|line)\s*(?:line\s*)?:?\s+|(?:this|the\s+following)\s*:?\s+"
+COMMAND_NOUN = (
+    r"(?:(?:the|this|a|following|my|these)\s+)*(?:shell|bash|terminal|command[\s-]line|console|unix)?\s*"
+    r"(?:command|cmd|shell|bash|terminal|script|line)\s*(?:line\s*)?:?\s+|(?:this|the\s+following)\s*:?\s+"
+)
 
 
 def parse_run(part: str, masked: Masked) -> list[Op] | None:
@@ -163,14 +227,23 @@ def parse_run(part: str, masked: Masked) -> list[Op] | None:
     if prompt:
         return [Op("run", {"command": masked.restore(part[prompt.end() :])}, part)]
     found = match(
-        rf"(?:use\s+(?:the\s+)?(?:shell|terminal|bash)\s+(?:tool\s+)?(?:to\s+)?)?{RUN}\s*:?\s+(?P<noun>{COMMAND_NOUN})?(?P<command>.+)",
+        (
+            rf"(?:use\s+(?:the\s+)?(?:shell|terminal|bash)\s+(?:tool\s+)?(?:to\s+)?)?{RUN}\s*:?\s+"
+            rf"(?P<noun>{COMMAND_NOUN})?(?P<command>.+)"
+        ),
         part,
     ) or match(
-        r"(?:in|use)\s+(?:the\s+|a\s+)?(?P<noun>shell|terminal|bash)\s*,?\s+(?:to\s+)?(?:run|execute|do)?\s*:?\s*(?P<command>.+)",
+        (
+            r"(?:in|use)\s+(?:the\s+|a\s+)?(?P<noun>shell|terminal|bash)\s*,?\s+(?:to\s+)?(?:run|execute"
+            r"|do)?\s*:?\s*(?P<command>.+)"
+        ),
         part,
     )
     found = found or match(
-        rf"(?:what(?:['’]?s|\s+is)|show(?:\s+me)?|get|give\s+me|print)\s+the\s+(?P<noun>output|result)\s+of\s+(?P<command>{LITERAL})",
+        (
+            r"(?:what(?:['’]?s|\s+is)|show(?:\s+me)?|get|give\s+me|print)\s+the\s+(?P<noun>output"
+            rf"|result)\s+of\s+(?P<command>{LITERAL})"
+        ),
         part,
     )
     if not found:
@@ -220,14 +293,21 @@ def _is_command(text: str, announced: bool) -> bool:
 
 LIST_NOUN = r"(?:plans?|to-?\s?do(?:s|[\s-]+list)?|task[\s-]+list|tasks|check-?list|list\s+of\s+(?:tasks|steps|todos))"
 PLAN = re.compile(
-    rf"(?:(?:make|create|write|draft|set\s+up|prepare|start|keep|build|give\s+me|show\s+me|put\s+together|track|note|update|add|lay\s+out|need|use)\s+(?:(?:me|up|down)\s+)?"
+    r"(?:(?:make|create|write|draft|set\s+up|prepare|start|keep|build|give\s+me|show\s+me|put\s+together"
+    r"|track|note|update|add|lay\s+out|need|use)\s+(?:(?:me|up|down)\s+)?"
     rf"(?:(?:a|an|the|my|your|these|this|following|short|simple|new|small|quick|\w+[\s-]step)\s+)*{LIST_NOUN}\s*"
-    rf"(?:(?:for|to|of|with|that|covering|containing|including)\b\s*(?:me\s+to\s+)?(?:the\s+|these\s+|this\s+)?(?:following\s+)?(?:\w+\s+)?(?:tasks?|steps?|items?|things|entries|todos?)?\s*:?|:|-|,)?"
-    rf"|(?:todo|to-do|tasks?|plan)(?:\s+list)?\s*:|plan\s+(?:(?:the\s+following|these|this|out)\s*(?:tasks?|steps?|work|things)?\s*:?|to\b|for\b|how\s+to\b)?)\s*",
+    r"(?:(?:for|to|of|with|that|covering|containing|including)\b\s*(?:me\s+to\s+)?(?:the\s+|these\s+"
+    r"|this\s+)?(?:following\s+)?(?:\w+\s+)?(?:tasks?|steps?|items?|things|entries|todos?)?\s*:?|:|-|,)?"
+    r"|(?:todo|to-do|tasks?|plan)(?:\s+list)?\s*:|plan\s+(?:(?:the\s+following|these|this|out)\s*"
+    r"(?:tasks?|steps?|work|things)?\s*:?|to\b|for\b|how\s+to\b)?)\s*",
     re.I,
 )
 _DO_IT = re.compile(
-    r"[\s,.;]*(?:and\s+)?(?:then\s+)?(?:do|execute|carry|work|follow|go|run|start)\s+(?:(?:out|through|on)\s+)?(?:it|them|the\s+plan|the\s+(?:tasks|steps|list)|each(?:\s+(?:one|of\s+them|step))?)(?:\s+(?:out|through|all|one\s+by\s+one|step\s+by\s+step))?\s*[.!]*$",
+    (
+        r"[\s,.;]*(?:and\s+)?(?:then\s+)?(?:do|execute|carry|work|follow|go|run|start)\s+(?:(?:out|through"
+        r"|on)\s+)?(?:it|them|the\s+plan|the\s+(?:tasks|steps|list)|each(?:\s+(?:one|of\s+them|step))?)(?:\s+"
+        r"(?:out|through|all|one\s+by\s+one|step\s+by\s+step))?\s*[.!]*$"
+    ),
     re.I,
 )
 
@@ -266,9 +346,14 @@ def parse_filler(part: str, masked: Masked) -> list[Op] | None:
     if parse_list(part, masked):
         return None
     told = match(
-        rf"(?:show|tell|give|report|print|display|send|return|explain|present|share)(?:\s+(?:me|us|back|to\s+me))*(?:\s+(?:with|about|on))?\s*(?:{RESULT}|what\s+(?:you|it|happens|happened|the\s+results?\s+(?:is|are)|they|comes?\s+out).*|everything\s+you.*|(?:the|its|how\s+(?:it|that)).*(?:went|goes|result))?"
-        r"|let\s+me\s+(?:know|see)(?:\s+(?:the|what|how|when).*)?|report\s+back|that(?:['’]?s|\s+is)\s+(?:it|all)|nothing\s+else|do\s+nothing\s+else|answer\s+briefly|be\s+brief"
-        r"|take\s+your\s+time|don['’]?t\s+(?:change|write|modify|touch|do)\s+anything(?:\s+else)?|stop|done|thanks|thank\s+you.*|so\s+(?:that\s+)?i\s+can.*",
+        r"(?:show|tell|give|report|print|display|send|return|explain|present|share)(?:\s+(?:me|us|back"
+        rf"|to\s+me))*(?:\s+(?:with|about|on))?\s*(?:{RESULT}|what\s+(?:you|it|happens|happened"
+        r"|the\s+results?\s+(?:is|are)|they|comes?\s+out).*|everything\s+you.*|(?:the|its|how\s+(?:it"
+        r"|that)).*(?:went|goes|result))?"
+        r"|let\s+me\s+(?:know|see)(?:\s+(?:the|what|how|when).*)?|report\s+back|that(?:['’]?s|\s+is)\s+"
+        r"(?:it|all)|nothing\s+else|do\s+nothing\s+else|answer\s+briefly|be\s+brief"
+        r"|take\s+your\s+time|don['’]?t\s+(?:change|write|modify|touch|do)\s+anything(?:\s+else)?|stop"
+        r"|done|thanks|thank\s+you.*|so\s+(?:that\s+)?i\s+can.*",
         part,
     )
     return [] if told else None

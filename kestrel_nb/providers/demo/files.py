@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from pathlib import PurePosixPath
 
 from .phrases import (
@@ -27,22 +26,29 @@ from .text import Masked
 from .words import EXTENSIONLESS
 
 SHOW = (
-    r"(?:list|ls|dir|enumerate|show|display|print|view|see|get|give|tell|report|find|locate|discover|identify|look\s+up|look\s+for"
-    r"|search\s+for|check\s+for|glob|scan\s+for|fetch|return|output|collect|gather|bring|let\s+me\s+(?:see|know)|know|to\s+(?:see|know)|know\s+about)"
+    r"(?:list|ls|dir|enumerate|show|display|print|view|see|get|give|tell|report|find|locate|discover"
+    r"|identify|look\s+up|look\s+for"
+    r"|search\s+for|check\s+for|glob|scan\s+for|fetch|return|output|collect|gather|bring|let\s+me\s+"
+    r"(?:see|know)|know|to\s+(?:see|know)|know\s+about)"
     r"(?:\s+(?:me|us|out))?(?:\s+(?:if|whether)\s+there\s+(?:are|is))?(?:\s+(?:please|again))?"
 )
 ASK = (
     r"(?:(?:show\s+me|tell\s+me|(?:let\s+me|to)\s+(?:know|see)|know|list|see|find\s+out)\s+)?"
-    r"(?:what|which|what's|whats|what\s+kinds?\s+of|are\s+there|is\s+there|do\s+(?:we|i|you)\s+have|have\s+we|do(?:es)?(?=\s+(?:any|some|the)\b))(?:\s+(?:are|is|all))?"
+    r"(?:what|which|what's|whats|what\s+kinds?\s+of|are\s+there|is\s+there|do\s+(?:we|i|you)\s+have"
+    r"|have\s+we|do(?:es)?(?=\s+(?:any|some|the)\b))(?:\s+(?:are|is|all))?"
 )
 LISTING = r"(?:a\s+|the\s+)?(?:full\s+|complete\s+)?(?:list(?:ing)?|names?|paths?|inventory|overview)\s+(?:of\s+)?"
 THERE = (
-    r"(?:\s+(?:there|exist(?:s|ing)?|(?:that\s+)?(?:we|i|you)(?:['’]ve)?\s+(?:have|got)|do\s+(?:we|i|you)\s+have|are\s+there|is\s+there"
-    r"|(?:that\s+)?are|is|available|present|contained|live|lives|found|stored|you\s+(?:can\s+)?(?:see|find)|can\s+you\s+(?:see|find)|located|lying\s+around|around|somewhere|anywhere))*"
+    r"(?:\s+(?:there|exist(?:s|ing)?|(?:that\s+)?(?:we|i|you)(?:['’]ve)?\s+(?:have|got)|do\s+(?:we|i"
+    r"|you)\s+have|are\s+there|is\s+there"
+    r"|(?:that\s+)?are|is|available|present|contained|live|lives|found|stored|you\s+(?:can\s+)?(?:see"
+    r"|find)|can\s+you\s+(?:see|find)|located|lying\s+around|around|somewhere|anywhere))*"
 )
 ENTRIES = (
-    r"(?:files?|folders?|director(?:y|ies)|contents?|entries|everything|all|things|stuff|items|sub-?folders|sub-?directories)"
-    r"(?:\s*(?:and|&|,|or|\+)\s*(?:the\s+)?(?:sub-?)?(?:files?|folders?|director(?:y|ies)))*(?:\s+(?:listing|tree|structure|contents?|names))?"
+    r"(?:files|folders?|director(?:y|ies)|contents?|entries|everything|all|things|stuff|items"
+    r"|sub-?folders|sub-?directories)"
+    r"(?:\s*(?:and|&|,|or|\+)\s*(?:the\s+)?(?:sub-?)?(?:files?|folders?|director(?:y|ies)))*(?:\s+"
+    r"(?:listing|tree|structure|contents?|names))?"
 )
 
 
@@ -78,16 +84,25 @@ def _listed_folder(text: str, masked: Masked) -> str | None:
     if match(rf"(?:(?:{SHOW}|{ASK})\s+)(?:{LISTING})?{DET}(?:{LISTING})?{DET}{ENTRIES}{THERE}", bare):
         return place.path or "."
     if match(
-        rf"(?:{ASK}|what\s+do\s+(?:we|you|i)\s+have|what\s+can\s+(?:you|i)\s+(?:find|see))(?:\s+(?:stored|contained|lying\s+around|there))?",
+        (
+            rf"(?:{ASK}|what\s+do\s+(?:we|you|i)\s+have|what\s+can\s+(?:you|i)\s+(?:find|see))(?:\s+(?:stored"
+            r"|contained|lying\s+around|there))?"
+        ),
         bare,
     ):
         return place.path or ("." if text != bare else None)
     listing = match(
-        rf"(?:{SHOW}\s+)?(?:(?:a|the)\s+)?(?:full\s+)?(?:directory|folder|dir|file|files)?\s*(?:listing|contents?|list)",
+        (
+            rf"(?:{SHOW}\s+)?(?:(?:a|the)\s+)?(?:full\s+)?(?:directory|folder|dir|file|files)?\s*(?:listing"
+            r"|contents?|list)"
+        ),
         bare,
     )
     whatever = match(
-        rf"{SHOW}\s+(?:whatever|everything|anything|all)(?:\s+(?:that|which))?(?:\s+(?:is|you\s+(?:find|see)|there\s+is|lives))?",
+        (
+            rf"{SHOW}\s+(?:whatever|everything|anything|all)(?:\s+(?:that|which))?(?:\s+(?:is|you\s+(?:find"
+            r"|see)|there\s+is|lives))?"
+        ),
         bare,
     )
     if (listing or whatever) and text != bare:
@@ -114,6 +129,9 @@ def _folder_words(text: str, masked: Masked) -> str | None:
             return "."
         path = folder_name(found[1], masked)
         return None if path is None or _looks_like_file(path) else path
+    announced = match(rf"(?:{SHOW}|open)\s+{DET}((?:folder|directory|dir)\s+.+)", text)
+    if announced:
+        return folder_name(announced[1], masked)
     slashed = match(rf"(?:{SHOW})\s+{DET}(\S+/)", text)
     return slashed[1] if slashed else None
 
@@ -127,18 +145,27 @@ def _looks_like_file(path: str) -> bool:
 
 NAME_CONDITIONS = (
     (
-        r"(?:which|that|whose\s+names?)?\s*(?:start(?:s|ing)?|begin(?:s|ning)?)\s+(?:with|by|in)\s+(?:the\s+(?:word|prefix|letter)\s+)?(\S+)",
+        (
+            r"(?:which|that|whose\s+names?)?\s*(?:start(?:s|ing)?|begin(?:s|ning)?)\s+(?:with|by|in)\s+"
+            r"(?:the\s+(?:word|prefix|letter)\s+)?(\S+)"
+        ),
         "{0}*",
     ),
     (r"with\s+(?:the\s+)?prefix\s+(\S+)", "{0}*"),
     (
-        r"(?:which|that|whose\s+names?)?\s*end(?:s|ing)?\s+(?:with|in|on)\s+(?:the\s+(?:word|suffix|extension)\s+)?(\S+)",
+        (
+            r"(?:which|that|whose\s+names?)?\s*end(?:s|ing)?\s+(?:with|in|on)\s+(?:the\s+(?:word|suffix"
+            r"|extension)\s+)?(\S+)"
+        ),
         "*{0}",
     ),
     (r"(?:with|having|of)\s+(?:the\s+|an?\s+)?(?:file\s?)?(?:extension|suffix|ending)\s+(\S+)", "*.{0}"),
     (r"with\s+(?:an?\s+|the\s+)?(\.\w+)\s+(?:extension|suffix|ending)", "*.{0}"),
     (
-        r"(?:with|having|containing|that\s+(?:have|contain))\s+(?:the\s+word\s+)?(\S+)\s+in\s+(?:the|their|its)\s+(?:file\s?)?names?",
+        (
+            r"(?:with|having|containing|(?:that\s+|which\s+)?(?:have|contain))\s+(?:the\s+word\s+)?(\S+)\s+in\s+(?:the"
+            r"|their|its)\s+(?:file\s?)?names?"
+        ),
         "*{0}*",
     ),
     (
@@ -151,7 +178,10 @@ NAME_CONDITIONS = (
         "{0}",
     ),
     (
-        r"(?:that\s+match(?:es)?|match(?:ing|es)?|fitting|for|like|by)?\s*(?:the\s+)?(?:glob|pattern|wildcard)?\s*(\S*\*\S*)",
+        (
+            r"(?:that\s+match(?:es)?|match(?:ing|es)?|fitting|for|like|by)?\s*(?:the\s+)?(?:glob|pattern"
+            r"|wildcard)?\s*(\S*\*\S*)"
+        ),
         "{0}",
     ),
 )
@@ -191,6 +221,7 @@ def _find(part: str, masked: Masked) -> tuple[str, Place] | None:
         text,
         flags=re.I,
     )
+    text = re.sub(r"^any\s+(?=.*(?:\bfiles?\b|\bnotebooks?\b|\bimages?\b))", "find any ", text, flags=re.I)
     text, name = _take_name(text, masked)
     text, place = take_place(text, masked)
     if name is None:
@@ -203,7 +234,10 @@ def _find(part: str, masked: Masked) -> tuple[str, Place] | None:
     if kind:
         return _with_kind(name, kind_glob(kind)), place
     if name and match(
-        rf"(?:{SHOW}|{ASK})?|(?:{head})?(?:files?|ones|documents?|scripts?|modules?|items|paths|everything|all)?{THERE}",
+        (
+            rf"(?:{SHOW}|{ASK})?|(?:{head})?(?:files?|ones|documents?|scripts?|modules?|items|paths"
+            rf"|everything|all)?{THERE}"
+        ),
         text,
     ):
         return name, place
@@ -233,13 +267,18 @@ def _with_kind(name: str | None, glob: str) -> str:
 
 
 READ = (
-    r"(?:read|open|show|print|cat|display|view|type|head|less|more|dump|output|see|look\s+(?:at|into|inside|in)|check(?:\s+out)?|get|give|load|inspect"
-    r"|examine|take\s+a\s+look\s+(?:at|into)|have\s+a\s+look\s+(?:at|into)|let\s+me\s+(?:see|read)|i\s+(?:want|need)\s+to\s+(?:see|read)|to\s+(?:see|read)|pull\s+up|bring\s+up|fetch|return|(?:read|go|look)\s+(?:through|over))"
+    r"(?:read|open|show|print|cat|display|view|type|head|less|more|dump|output|see|look\s+(?:at|into"
+    r"|inside|in)|check(?:\s+out)?|get|give|load|inspect"
+    r"|examine|take\s+a\s+look\s+(?:at|into)|have\s+a\s+look\s+(?:at|into)|let\s+me\s+(?:see|read)|i\s+"
+    r"(?:want|need)\s+to\s+(?:see|read)|to\s+(?:see|read)|pull\s+up|bring\s+up|fetch|return|(?:read|go"
+    r"|look)\s+(?:through|over))"
     r"(?:\s+(?:me|us|up|out))?"
 )
 CONTENT = (
-    r"(?:(?:all\s+)?(?:the\s+)?(?:whole\s+|full\s+|entire\s+|complete\s+|exact\s+)?(?:contents?|text|body|source(?:\s+code)?|code)\s+(?:of|in|from)\s+"
-    r"|what(?:['’]?s|\s+is)\s+(?:written\s+)?(?:in|inside)\s+|what\s+is\s+inside\s+(?:of\s+)?|(?:all\s+of\s+|the\s+whole\s+|the\s+entire\s+|whole\s+)|from\s+|of\s+|in\s+)?"
+    r"(?:(?:all\s+)?(?:the\s+)?(?:whole\s+|full\s+|entire\s+|complete\s+|exact\s+)?(?:contents?|text|body"
+    r"|source(?:\s+code)?|code)\s+(?:of|in|from)\s+"
+    r"|what(?:['’]?s|\s+is)\s+(?:written\s+)?(?:in|inside)\s+|what\s+is\s+inside\s+(?:of\s+)?|"
+    r"(?:all\s+of\s+|the\s+whole\s+|the\s+entire\s+|whole\s+)|from\s+|of\s+|in\s+)?"
 )
 
 
@@ -263,9 +302,15 @@ def _read_names(text: str, masked: Masked, ranged: bool) -> list[str] | str | No
     if ranged and match(rf"{READ}(?:\s+(?:me|only|just))*(?:\s+(?:of\s+)?(?:it|that|them))?", text):
         return []
     for pattern in (
-        rf"{READ}\s+{CONTENT}(?:of\s+|from\s+|in\s+)?(.+?)(?:['’]s\s+contents?|\s+to\s+me|\s+(?:file\s+)?contents?|\s+in\s+full|\s+completely)?",
+        (
+            rf"{READ}\s+{CONTENT}(?:of\s+|from\s+|in\s+)?(.+?)(?:['’]s\s+contents?|\s+to\s+me|\s+"
+            r"(?:file\s+)?contents?|\s+in\s+full|\s+completely)?"
+        ),
         r"what\s+(?:does|do)\s+(.+?)\s+(?:say|contain|look\s+like|have\s+in\s+it|hold)",
-        r"(?:tell\s+me\s+|show\s+me\s+|know\s+|see\s+)?what(?:['’]?s|\s+is|\s+are|\s+stands)\s+(?:written\s+|the\s+contents?\s+)?(?:in|inside|of|on)(?:\s+of)?\s+(.+)",
+        (
+            r"(?:tell\s+me\s+|show\s+me\s+|know\s+|see\s+)?what(?:['’]?s|\s+is|\s+are|\s+stands)\s+"
+            r"(?:written\s+|the\s+contents?\s+)?(?:in|inside|of|on)(?:\s+of)?\s+(.+)"
+        ),
         r"(?:tell\s+me\s+|show\s+me\s+|know\s+|see\s+)what\s+(.+?)\s+(?:says|contains|looks\s+like|say|contain)",
         r"what\s+(?:is|are)\s+the\s+contents?\s+of\s+(.+)",
         r"(?:the\s+)?contents?\s+of\s+(.+)",
@@ -293,7 +338,8 @@ def _named(name: str, text: str, masked: Masked) -> bool:
 
 
 SUMMARY = (
-    r"(?:summari[sz]e|sum\s+up|outline|describe|explain|give\s+(?:me\s+)?(?:a|an|the)\s+(?:short\s+|brief\s+|quick\s+)?(?:summary|overview|gist|digest)\s+of"
+    r"(?:summari[sz]e|sum\s+up|outline|describe|explain|give\s+(?:me\s+)?(?:a|an|the)\s+(?:short\s+"
+    r"|brief\s+|quick\s+)?(?:summary|overview|gist|digest)\s+of"
     r"|(?:a\s+)?(?:short\s+|brief\s+)?summary\s+of|tl;?dr(?:\s+(?:of|for))?|what\s+is\s+the\s+gist\s+of)"
 )
 SUMMARY_LINES = 30  # what fits on one screen
@@ -302,7 +348,10 @@ SUMMARY_LINES = 30  # what fits on one screen
 def parse_summary(part: str, masked: Masked) -> list[Op] | None:
     """A summary takes understanding, so only the head of the file is shown, and the answer says so."""
     found = match(
-        rf"{SUMMARY}\s+(?:me\s+)?(?:the\s+)?(?:contents?\s+of\s+)?(.+?)(?:\s+(?:briefly|in\s+\w+\s+(?:words|sentences?|lines?)))?",
+        (
+            rf"{SUMMARY}\s+(?:me\s+)?(?:the\s+)?(?:contents?\s+of\s+)?(.+?)(?:\s+(?:briefly|in\s+\w+\s+"
+            r"(?:words|sentences?|lines?)))?"
+        ),
         part,
     ) or match(r"what\s+is\s+(.+?)\s+about", part)
     if not found:

@@ -8,7 +8,7 @@ from ...protocol.codec import dumps, jsonable
 from ...protocol.messages import ChatMessage, ToolCallPart
 from ...protocol.sessions import ModelInfo
 from ...runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
-from ..pacing import chunks, free_call_ids, pause, stop, words
+from ..pacing import Pace, chunks, free_call_ids, stop, words
 from .offered import Step
 from .outcomes import exchanges, follow
 from .replies import before, final, not_understood
@@ -39,8 +39,9 @@ class DemoModel:
         stop(request.signal)
         text, steps = reply(request)
         calls = _calls(steps, request.messages)
+        pace = Pace(self._pace_s)
         for delta in _deltas(text, calls):
-            await pause(self._pace_s, request.signal)
+            await pace.wait(request.signal)
             if on_delta is not None:
                 on_delta(delta)
         return CompletionResponse(

@@ -10,13 +10,19 @@ from .text import LITERAL, Masked
 from .words import EXTENSIONLESS, KINDS, NUMBER, SELF_NAMED, number
 
 FLAGS = re.I | re.S
-DET = r"(?:(?:the|my|our|your|this|that|these|those|a|an|any|some|all|every|each|of|whole|entire|current|only|just)\s+)*"
+DET = (
+    r"(?:(?:the|my|our|your|this|that|these|those|a|an|any|some|all|every|each|of|whole|entire|current|only|just)\s+)*"
+)
 NAMED = "|".join(EXTENSIONLESS)
-FILE = rf"(?:{LITERAL}|(?:[~\w.\-+@]*/)*[\w\-+@]*\.?[\w\-+@.]*\.[A-Za-z]\w*|(?:[~\w.\-+@]*/)+(?:Makefile|LICENSE|README)\b)"
+FILE = (
+    rf"(?:{LITERAL}|(?:[~\w.\-+@]*/)*[\w\-+@]*\.?[\w\-+@.]*\.[A-Za-z]\w*|(?:[~\w.\-+@]*/)+(?:Makefile|LICENSE"
+    r"|README)\b)"
+)
 FOLDER = r"(?:[~\w.\-+@]*/)*[\w.\-+@]+/?|[~.]+/?"
 KIND_NAMES = "|".join(sorted(KINDS, key=len, reverse=True))
 KIND = (
-    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?|documents?|pages?|ones|images?|pictures?|code)"
+    rf"(?:(?P<kind>{KIND_NAMES})[\s-]+(?:source\s+|code\s+|data\s+)?(?:files?|scripts?|modules?|sources?"
+    r"|documents?|pages?|ones|images?|pictures?|code)"
     rf"|(?P<plural>{SELF_NAMED})s|(?P<ext>\*?\*?/?\*?\.(?:\w+|\{{[\w,]+\}}))(?:\s+files?|\s+ones)?"
     r"|(?:(?P<code>source|code)\s+files))(?!\w)"
 )
@@ -25,7 +31,10 @@ EVERYWHERE = (
     r"(?:workspace|project|repo(?:sitory)?|code\s?base|code|sources?(?:\s+code)?|files?|everything|tree|root"
     r"|(?:this|current|working|here|root|top)?\s*(?:folder|directory|dir))(?:\s+tree)?|here|there|everywhere|it\s+all)"
 )
-IT = r"(?:it|that(?:\s+(?:one|file))?|this(?:\s+(?:one|file))?|the\s+file|(?:the\s+)?first(?:\s+(?:one|file|match|of\s+(?:them|those|these)))?|its\s+contents?)"
+IT = (
+    r"(?:it|that(?:\s+(?:one|file))?|this(?:\s+(?:one|file))?|the\s+file|(?:the\s+)?first(?:\s+(?:one|file"
+    r"|match|of\s+(?:them|those|these)))?|its\s+contents?)"
+)
 THEM = (
     r"(?:them(?:\s+all)?|each(?:\s+(?:one|of\s+(?:them|those)))?|all\s+of\s+them|those(?:\s+files)?|these(?:\s+files)?)"
 )
@@ -170,14 +179,19 @@ def _place(text: str, masked: Masked) -> Place | None:
 
 
 TERM_NOUN = (
-    r"(?:(?:the|a|an|any|all|every|each)\s+)*(?:exact\s+|literal\s+)?(?:words?|strings?|texts?|phrases?|terms?|names?|identifiers?|symbols?"
-    r"|functions?|class(?:es)?|methods?|variables?|keywords?|characters?|letters?|substrings?|expressions?|patterns?|decorators?)\s+"
+    r"(?:(?:the|a|an|any|all|every|each)\s+)*(?:exact\s+|literal\s+)?(?:words?|strings?|texts?|phrases?"
+    r"|terms?|names?|identifiers?|symbols?"
+    r"|functions?|class(?:es)?|methods?|variables?|keywords?|characters?|letters?|substrings?"
+    r"|expressions?|patterns?|decorators?)\s+"
 )
 REGEX_NOUN = r"(?:the\s+)?(?:regex(?:p|es)?|regular\s+expressions?|regex\s+pattern)\s*:?\s+"
 _VAGUE = re.compile(
-    r"(?:bugs?|problems?|issues?|mistakes?|anything|something|everything|nothing|ways?|solutions?|answers?|reasons?|it|them"
-    r"|this|that|one|information|details|stuff|things|you|me|us|files?|lines?|flaws?|holes?|vulnerabilities|love|happiness)\b"
-    r"|(?:i|we|they|he|she|there|a|an|any|some|the|my|your|our|its|how|why|who|what|when|which|where|if|whether|for|in|of|to|all|every)\s",
+    r"(?:bugs?|problems?|issues?|mistakes?|anything|something|everything|nothing|ways?|solutions?"
+    r"|answers?|reasons?|it|them"
+    r"|this|that|one|information|details|stuff|things|you|me|us|files?|lines?|flaws?|holes?"
+    r"|vulnerabilities|love|happiness)\b"
+    r"|(?:i|we|they|he|she|there|a|an|any|some|the|my|your|our|its|how|why|who|what|when|which|where|if"
+    r"|whether|for|in|of|to|all|every)\s",
     re.I,
 )
 
@@ -212,7 +226,7 @@ def _one_pattern(text: str, masked: Masked) -> str | None:
     literal = masked.literal(bare)
     if literal is not None:
         return escape(literal.text) if literal.text and "\n" not in literal.text else None
-    if LITERAL_PART.search(bare) or not bare or len(bare.split()) > 6 or _VAGUE.match(bare + " "):
+    if LITERAL_PART.search(bare) or not bare or len(bare.split()) > 6 or " and " in bare or _VAGUE.match(bare + " "):
         return None
     return escape(bare)
 
@@ -258,7 +272,10 @@ def _span(numbers: list[int]) -> dict[str, int]:
 _N = rf"({NUMBER})"
 _RANGES = (
     (
-        rf"(?:\b(?:from|between|only|just)\s+)?(?:the\s+)?\blines?\s+{_N}\s*(?:-|–|—|to|through|thru|until|till|and|\.\.)\s*(?:line\s+)?{_N}(?:\s+(?:of|from|in))?\b",
+        (
+            rf"(?:\b(?:from|between|only|just)\s+)?(?:the\s+)?\blines?\s+{_N}\s*(?:-|–|—|to|through|thru"
+            rf"|until|till|and|\.\.)\s*(?:line\s+)?{_N}(?:\s+(?:of|from|in))?\b"
+        ),
         _span,
     ),
     (
@@ -270,7 +287,10 @@ _RANGES = (
         lambda n: {"offset": n[0], "limit": 1},
     ),
     (
-        rf"(?:\bonly\s+|\bjust\s+)?(?:the\s+)?\b(?:first|top|initial|opening)\s+{_N}\s+(?:lines?|rows?|records?)(?:\s+(?:of|from|in))?\b",
+        (
+            rf"(?:\bonly\s+|\bjust\s+)?(?:the\s+)?\b(?:first|top|initial|opening)\s+{_N}\s+(?:lines?|rows?"
+            r"|records?)(?:\s+(?:of|from|in))?\b"
+        ),
         lambda n: {"limit": n[0]},
     ),
     (

@@ -116,7 +116,8 @@ def _tell(outcome: Outcome) -> str:
 
 
 def _edited(outcome: Outcome) -> str:
-    return f"A person changed the arguments of {code(outcome.step.tool)} before it ran, so this is not quite what I asked for."
+    tool = code(outcome.step.tool)
+    return f"A person changed the arguments of {tool} before it ran, so this is not quite what I asked for."
 
 
 def _done(outcome: Outcome) -> str:
@@ -192,4 +193,5 @@ def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) ->
 
 def _no_tool(op: Op) -> str:
     names = " or ".join(code(name) for name in CANDIDATES.get(op.kind, ()))
-    return f"I understood {code(op.text)}, but it needs the tool {names}, which is not offered in this session. {WHAT_I_AM}"
+    head = f"I understood {code(op.text)}, but it needs the tool {names}, which is not offered in this session."
+    return f"{head} {WHAT_I_AM}"

@@ -69,9 +69,13 @@ def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
 def _asks_for_help(text: str) -> bool:
     return bool(
         match(
-            r"help(?:\s+me)?|hi|hello|hey|(?:good\s+)?(?:morning|afternoon|evening)|what\s+(?:else\s+)?(?:can|do)\s+you\s+(?:do|understand)(?:\s+for\s+me)?|who\s+are\s+you"
-            r"|what\s+are\s+you|(?:what|which)\s+(?:tools|commands|requests)\s+.*(?:you|there|available|offer).*|are\s+you\s+(?:an?\s+)?(?:ai|llm|real|human|bot|language\s+model).*"
-            r"|(?:list|show)\s+(?:me\s+)?(?:all\s+)?(?:the\s+|your\s+)?(?:available\s+)?(?:tools|commands)|how\s+do\s+(?:you|i\s+use\s+you)(?:\s+work)?|test(?:ing)?|start|thanks?|thank\s+you.*",
+            r"help(?:\s+me)?|hi|hello|hey|(?:good\s+)?(?:morning|afternoon|evening)|what\s+(?:else\s+)?"
+            r"(?:can|do)\s+you\s+(?:do|understand)(?:\s+for\s+me)?|who\s+are\s+you"
+            r"|what\s+are\s+you|(?:what|which)\s+(?:tools|commands|requests)\s+.*(?:you|there|available"
+            r"|offer).*|are\s+you\s+(?:an?\s+)?(?:ai|llm|real|human|bot|language\s+model).*"
+            r"|(?:list|show)\s+(?:me\s+)?(?:all\s+)?(?:the\s+|your\s+)?(?:available\s+)?(?:tools"
+            r"|commands)|how\s+do\s+(?:you|i\s+use\s+you)(?:\s+work)?|test(?:ing)?|start|thanks?"
+            r"|thank\s+you.*",
             text,
         )
     )
@@ -90,7 +94,7 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
         if _only_place(part, masked):
             place = part
             continue
-        placed = (f"{part} {place}", f"{place} {part}") if place else (_place_last(part), part)
+        placed = (f"{part} {place}", f"{place} {part}") if place else (_place_last(part), part, _in_last(part, ops))
         found = next((read for text in placed if (read := _part(text, masked, tools)) is not None), None)
         if found is None and not _is_bare_verb(part):
             return part
@@ -101,7 +105,15 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
     return ops
 
 
-_FRONT = re.compile(rf"((?:in|inside|within|under|from|of)\s+\S.*?)\s*[,:]?\s+(?=(?:{STARTS.pattern}))", re.I)
+_FRONT = re.compile(
+    rf"((?:in(?!\s+(?:how|which|what)\b)|inside|within|under|from|of)\s+\S.*?)\s*[,:]?\s+(?=(?:{STARTS.pattern}))", re.I
+)
+
+
+def _in_last(part: str, ops: list[Op]) -> str:
+    """ "open a.txt and replace x with y": y is written in the file that was opened."""
+    path = ops[-1].args.get("path") if ops and ops[-1].kind in ("read", "write", "edit") else None
+    return f"{part} in {path}" if path and re.fullmatch(r"\S+", path) else part
 
 
 def _place_last(part: str) -> str:

@@ -13,16 +13,23 @@ from .words import NUMBER, number
 
 _OPTIONS = (
     (
-        r",?\s*(?:\(\s*)?(?:case[\s-]*insensitive(?:ly)?|ignor(?:e|ing)\s+(?:the\s+)?(?:upper\s+and\s+lower\s+)?case|regardless\s+of\s+case"
+        r",?\s*(?:\(\s*)?(?:case[\s-]*insensitive(?:ly)?|ignor(?:e|ing)\s+(?:the\s+)?"
+        r"(?:upper\s+and\s+lower\s+)?case|regardless\s+of\s+case"
         r"|(?:in\s+)?(?:upper|lower)\s+or\s+(?:upper|lower)\s*case|in\s+any\s+case|no\s+matter\s+the\s+case)(?:\s*\))?",
         lambda n: {"ignore_case": True},
     ),
     (
-        rf",?\s*with\s+({NUMBER})\s+lines?\s+of\s+context|,?\s*with\s+({NUMBER})\s+lines?\s+(?:around|before\s+and\s+after)(?:\s+(?:it|each|them))?",
+        (
+            rf",?\s*with\s+({NUMBER})\s+lines?\s+of\s+context|,?\s*with\s+({NUMBER})\s+lines?\s+(?:around"
+            r"|before\s+and\s+after)(?:\s+(?:it|each|them))?"
+        ),
         lambda n: {"context": n},
     ),
     (
-        rf",?\s*(?:\(\s*)?(?:at\s+most|no\s+more\s+than|max(?:imum)?|limited?\s+(?:it\s+)?to|up\s+to)\s+({NUMBER})(?:\s+(?:results?|match(?:es)?|hits?|lines?))?(?:\s*\))?",
+        (
+            r",?\s*(?:\(\s*)?(?:at\s+most|no\s+more\s+than|max(?:imum)?|limited?\s+(?:it\s+)?to|up\s+to)\s+"
+            rf"({NUMBER})(?:\s+(?:results?|match(?:es)?|hits?|lines?))?(?:\s*\))?"
+        ),
         lambda n: {"max_results": n},
     ),
     (
@@ -43,15 +50,25 @@ def _take_options(text: str) -> tuple[str, dict[str, Any]]:
     return text, args
 
 
-HITS = r"(?:(?:all|any|every|each|the|places?|spots?)\s+)*(?:occurrences?|mentions?|uses?|usages?|instances?|references?|appearances?|matches|hits|calls?|hits)\s+(?:of|to|for)\s+"
+HITS = (
+    r"(?:(?:all|any|every|each|the|places?|spots?)\s+)*(?:occurrences?|mentions?|uses?|usages?|instances?"
+    r"|references?|appearances?|matches|hits|calls?|hits)\s+(?:of|to|for)\s+"
+)
 LINES = r"(?:(?:all|any|every|each|the|those|only)\s+)*(?:lines?|places?|rows?|spots?|sentences?|paragraphs?)\s*"
 HAVING = (
-    r"(?:(?:that|which|who)\s+)?(?:contain(?:s|ing)?|mention(?:s|ing)?|match(?:es|ing)?|includ(?:e|es|ing)|ha(?:ve|s)|having|with|us(?:e|es|ing)"
+    r"(?:(?:that|which|who)\s+)?(?:contain(?:s|ing)?|mention(?:s|ing)?|match(?:es|ing)?|includ(?:e|es"
+    r"|ing)|ha(?:ve|s)|having|with|us(?:e|es|ing)"
     r"|call(?:s|ing)?|say(?:s|ing)?|refer(?:s|ring|ences?|encing)?(?:\s+to)?|talk(?:s|ing)?\s+about|do(?:es)?\s+use)\s+"
 )
 FILES = r"(?:(?:all|any|every|each|the|of|our|my)\s+)*(?:files?|modules?|scripts?|documents?|docs|pages?|ones|code)"
-WHERE = r"(?:(?:show|tell|find|see|know|look|check|find\s+out|let\s+me\s+know|list)(?:\s+me)?\s+)?(?:where|wherever|everywhere)\s+(?:do\s+(?:we|i|you|they)\s+|does\s+it\s+|(?:is|are)\s+)?"
-USED = r"(?:used|called|mentioned|referenced|imported|appears?|occurs?|found|set|written|happens?|needed|shows?\s+up|comes?\s+up|invoked|documented|described)"
+WHERE = (
+    r"(?:(?:show|tell|find|see|know|look|check|find\s+out|let\s+me\s+know|list)(?:\s+me)?\s+)?(?:where"
+    r"|wherever|everywhere)\s+(?:do\s+(?:we|i|you|they)\s+|does\s+it\s+|(?:is|are)\s+)?"
+)
+USED = (
+    r"(?:used|called|mentioned|referenced|imported|raised|appears?|occurs?|found|set|written|happens?|needed"
+    r"|shows?\s+up|comes?\s+up|invoked|documented|described)"
+)
 GREP = r"(?:search|grep|rg|look|scan|hunt|query|ripgrep)"
 
 
@@ -59,8 +76,15 @@ def parse_search(part: str, masked: Masked) -> list[Op] | None:
     """Search in files for a text or a regular expression."""
     text, options = _take_options(part)
     text, there = _take_there(text)
+    text = re.sub(
+        r"^(.*\bwhere)\s+((?:in|inside|under|within)\s+.+?)\s+((?:do|does|is|are|did)\s+.+)$",
+        r"\1 \3 \2",
+        text,
+        flags=re.I,
+    )
     found = (
-        _two_sided(text, masked)
+        _at_edge(text, masked)
+        or _two_sided(text, masked)
         or _definition(text, masked)
         or _imports(text, masked)
         or _by_subject(text, masked)
@@ -84,6 +108,18 @@ def _take_there(text: str) -> tuple[str, str]:
 
 
 Found = tuple[str, dict[str, Any]]
+
+
+def _at_edge(text: str, masked: Masked) -> Found | None:
+    """``lines that start with X`` or end with it."""
+    rest, place = take_place(text, masked)
+    found = match(
+        r"(?:.*\s)?lines?\s+(?:(?:that|which)\s+)?(?:(start|begin)|end)(?:s|ing|ning)?\s+(?:with|in|by)\s+(.+)", rest
+    )
+    pattern = pattern_of(found[2], masked) if found else None
+    if not found or not pattern:
+        return None
+    return (f"^{pattern}" if found[1] else f"{pattern}$"), place.args()
 
 
 def _two_sided(text: str, masked: Masked) -> Found | None:
@@ -110,7 +146,10 @@ def _definition(text: str, masked: Masked) -> Found | None:
     found = match(
         rf"{WHERE}(?:the\s+)?(.+?)\s+(?:is\s+|are\s+|gets?\s+)?(?:defined|declared|implemented)", rest
     ) or match(
-        r"(?:find|show(?:\s+me)?|locate|search\s+for|look\s+for|where\s+is)\s+the\s+(?:definition|declaration|implementation)\s+of\s+(.+)",
+        (
+            r"(?:find|show(?:\s+me)?|locate|search\s+for|look\s+for|where\s+is)\s+the\s+(?:definition"
+            r"|declaration|implementation)\s+of\s+(.+)"
+        ),
         rest,
     )
     if not found:
@@ -125,7 +164,10 @@ def _definition(text: str, masked: Masked) -> Found | None:
 def _imports(text: str, masked: Masked) -> Found | None:
     rest, place = take_place(text, masked)
     found = match(
-        rf"(?:{ASK}|{SHOW}|who)\s+(?:(?:all|any|of|the|our|my|every)\s+)*(?:(?:{FILES}|{KIND})\s+)?(?:that\s+|which\s+)?import(?:s|ing)?\s+(.+)",
+        (
+            rf"(?:{ASK}|{SHOW}|who)\s+(?:(?:all|any|of|the|our|my|every)\s+)*(?:(?:{FILES}|{KIND})\s+)?"
+            r"(?:that\s+|which\s+)?import(?:s|ing)?\s+(.+)"
+        ),
         rest,
     )
     where = match(rf"{WHERE}(?:we\s+)?(?:import\s+)?(.+?)(?:\s+is)?\s+imported", rest)
@@ -149,12 +191,20 @@ _USAGES = (
 
 def _by_subject(text: str, masked: Masked) -> Found | None:
     """``which Python files mention X``, ``lines with X``, ``where is X used``, ``is X mentioned anywhere``."""
-    middle = match(rf"(.*?\b(?:lines?|files?|places?|rows?|pages?|documents?))\s+((?:in|of|under|inside|from|within)\s+.+?)\s+({HAVING}.+)", text)
+    middle = match(
+        (
+            r"(.*?\b(?:lines?|files?|places?|rows?|pages?|documents?))\s+((?:in|of|under|inside|from"
+            rf"|within)\s+.+?)\s+({HAVING}.+)"
+        ),
+        text,
+    )
     rest, place = take_place(f"{middle[1]} {middle[3]} {middle[2]}" if middle else text, masked)
     where = place.args()
     subject = match(
-        rf"(?:(?:{SHOW}|{ASK}|print|in\s+which|who|how\s+many)\s+)(?:names\s+of\s+)?(?:(?:all|any|the|every|of|each|our|my|also)\s+)*"
-        rf"(?:{KIND}|(?P<all>{FILES})|(?P<lines>{LINES}))\s*(?:there\s+are\s+|are\s+there\s+)?(?:{HAVING}|(?:is|are|does|do)\s+)(?P<term>.+)",
+        rf"(?:(?:{SHOW}|{ASK}|print|in\s+which|who|how\s+many)\s+)(?:names\s+of\s+)?(?:(?:all|any|the"
+        r"|every|of|each|our|my|also)\s+)*"
+        rf"(?:{KIND}|(?P<all>{FILES})|(?P<lines>{LINES}))\s*(?:there\s+are\s+|are\s+there\s+)?(?:{HAVING}"
+        r"|(?:is|are|does|do)\s+)(?P<term>.+)",
         rest,
     )
     if subject:
@@ -173,7 +223,10 @@ def _by_subject(text: str, masked: Masked) -> Found | None:
 def _inside_file(text: str, masked: Masked) -> Found | None:
     """``does config.toml contain X``, ``check whether config.toml mentions X``."""
     found = match(
-        r"(?:(?:check|see|tell\s+me|find\s+out|know|look)\s+)?(?:whether|if|does|do)\s+(?:the\s+)?(.+?)\s+(?:contains?|mentions?|ha(?:s|ve)|includes?|uses?|says?|refers?\s+to)\s+(.+)",
+        (
+            r"(?:(?:check|see|tell\s+me|find\s+out|know|look)\s+)?(?:whether|if|does|do)\s+(?:the\s+)?"
+            r"(.+?)\s+(?:contains?|mentions?|ha(?:s|ve)|includes?|uses?|says?|refers?\s+to)\s+(.+)"
+        ),
         text,
     )
     path = file_name(found[1], masked) or _folder(found[1], masked) if found else None
@@ -189,7 +242,10 @@ def _plain(text: str, masked: Masked) -> Found | None:
     """``search for X in Y``, ``find X``, ``grep X``."""
     rest, place = take_place(text, masked)
     found = match(
-        rf"(?P<verb>{GREP}(?:\s+through)?|find|locate|list|show(?:\s+me)?|print|display|give\s+me|extract)(?:\s+for)?(?:\s+(?:me|up))?\s+(?P<term>.+)",
+        (
+            rf"(?P<verb>{GREP}(?:\s+through)?|find|locate|list|show(?:\s+me)?|print|display|give\s+me"
+            r"|extract)(?:\s+for)?(?:\s+(?:me|up))?\s+(?P<term>.+)"
+        ),
         rest,
     )
     if not found or match(r"look(?:ing)?\s+(?!for\b).*", rest):
@@ -200,6 +256,9 @@ def _plain(text: str, masked: Masked) -> Found | None:
     if pattern is None:
         return None
     verb = found["verb"].lower()
+    bare_search = re.match(r"(?:search|scan|look|hunt|query)\s+(?!for\b)", rest, re.I)
+    if bare_search and not explicit and masked.literal(term) is None:
+        return None  # "search src" says where, not what for
     if not explicit and re.match(r"list|show|print|display|give|extract", verb):
         return (pattern, place.args()) if pattern != _escaped_words(term) and not masked.literal(term) else None
     if not explicit and verb in ("find", "locate") and not _searchable(term, pattern, masked, place.args()):
@@ -221,7 +280,10 @@ def _searchable(term: str, pattern: str, masked: Masked, where: dict[str, Any]) 
 
 
 HOW_MANY = (
-    r"(?:(?:tell\s+me|show\s+me|know|find\s+out|see|compute|report|give\s+me|get|check|determine)\s+)?(?:count\s+(?:how\s+(?:often|many)|the\s+(?:total\s+)?number\s+of)|how\s+many|count(?:\s+up)?|(?:the\s+)?(?:total\s+)?(?:number|count|amount)\s+of"
+    r"(?:(?:tell\s+me|show\s+me|know|find\s+out|see|compute|report|give\s+me|get|check|determine)\s+)?"
+    r"(?:count\s+(?:how\s+(?:often|many)|the\s+(?:total\s+)?number\s+of)|in\s+how\s+many\s+(?:lines|files"
+    r"|places)|how\s+many|count(?:\s+up)?|"
+    r"(?:the\s+)?(?:total\s+)?(?:number|count|amount)\s+of"
     r"|count\s+(?:the\s+)?(?:total\s+)?number\s+of|count\s+how\s+many|how\s+often|what\s+is\s+the\s+number\s+of)"
 )
 
@@ -234,6 +296,9 @@ def parse_count(part: str, masked: Masked) -> list[Op] | None:
     head = re.match(rf"{HOW_MANY}\s+", text, re.I)
     if not head:
         return None
+    edge = _at_edge(text, masked)
+    if edge:
+        return [Op("count", {"pattern": edge[0], **edge[1], **options}, part, needs=there)]
     often = "often" in head[0].lower()
     body = re.sub(r"^(?:the|all|all\s+the|of|of\s+the|different|total)\s+", "", text[head.end() :], flags=re.I)
     ops = (
@@ -303,7 +368,10 @@ def _count_term(body: str, part: str, options: dict[str, Any], often: bool, mask
     )
     term, place = take_place(body, masked)
     usage = match(
-        rf"(?:is\s+|are\s+|does\s+|do\s+|has\s+|have\s+|do\s+we\s+)?(?P<term>.+?)\s+(?:is\s+|are\s+|been\s+)?(?:{USED}|occur|appear|come\s+up|show\s+up)",
+        (
+            r"(?:is\s+|are\s+|does\s+|do\s+|has\s+|have\s+|do\s+we\s+)?(?P<term>.+?)\s+(?:is\s+|are\s+"
+            rf"|been\s+)?(?:{USED}|occur|appear|come\s+up|show\s+up)"
+        ),
         term,
     )
     calls = match(r"(?:do\s+we\s+|do\s+i\s+|does\s+it\s+)(?:use|call|mention|import)\s+(?P<term>.+)", term)

@@ -26,20 +26,30 @@ _JSON_START = re.compile(r"(?<![\w*./{\[])[{\[]")
 POLITE = re.compile(
     r"(?:(?:hi|hello|hey)(?:\s+(?:there|kestrel|demo|friend|you|all))?\s*[,!.:]\s*|dear\s+\w+\s*,\s*"
     r"|(?:kestrel|demo|agent|assistant)\s*[,:]\s*"
-    r"|(?:please|pls|plz|kindly|ok(?:ay)?|right|well|now|so|also|then|next|just|maybe|perhaps|quickly|simply|finally|lastly"
-    r"|first(?: of all)?|firstly|second(?:ly)?|third(?:ly)?|afterwards?|after (?:that|this)|as well|and|last|once (?:that is )?done)\b\s*[,:]?\s+"
-    r"|(?:could|can|would|will|might|may)\s+(?:you|we|i)\s+(?:(?:please|kindly|maybe|possibly|perhaps|just|also|then|quickly)\s+)*"
+    r"|(?:please|pls|plz|kindly|ok(?:ay)?|right|well|now|so|also|then|next|just|maybe|perhaps|quickly"
+    r"|simply|finally|lastly"
+    r"|first(?: of all)?|firstly|second(?:ly)?|third(?:ly)?|afterwards?|after (?:that|this)|as well|and"
+    r"|last|once (?:that is )?done)\b\s*[,:]?\s+"
+    r"|(?:could|can|would|will|might|may)\s+(?:you|u|we|i)\s+(?!mind\b|be\b)(?:(?:please|kindly|maybe|possibly|perhaps"
+    r"|just|also|then|quickly)\s+)*"
     r"|(?:would|do)\s+you\s+mind\s+|would\s+you\s+be\s+(?:so\s+kind\s+as|able)\s+to\s+|be\s+so\s+kind\s+as\s+to\s+"
-    r"|i(?:'d|’d| would| really)*\s+(?:like|want|need|love|wish)\s+(?:for\s+)?(?:you\s+)?to\s+(?:please\s+)?(?!know\b|see\b)"
-    r"|i(?:'d|’d| would| really)*\s+(?:like|want|need|love)\s+(?=(?:to\s+(?:know|see)|a\s+list|the\s+(?:list|contents?|number))\b)"
+    r"|i(?:'d|’d| would| really)*\s+(?:like|want|need|love|wish)\s+(?:for\s+)?(?:you\s+)?to\s+"
+    r"(?:please\s+)?(?!know\b|see\b)"
+    r"|i(?:'d|’d| would| really)*\s+(?:like|want|need|love)\s+(?=(?:to\s+(?:know|see)|a\s+list|the\s+"
+    r"(?:list|contents?|number))\b)"
     r"|i\s+(?:was|am|'m)\s+wondering\s+if\s+you\s+(?:could|can|would)\s+|i\s+wonder\s+if\s+you\s+(?:could|can)\s+"
-    r"|(?:go\s+ahead\s+and|try\s+to|help\s+me\s+(?:to\s+)?|let\s+us|let'?s|let’s|you\s+(?:should|must|need\s+to|can|could)|do\s+me\s+a\s+favou?r\s+and"
-    r"|your\s+(?:task|job)\s+is\s+to|i\s+need\s+you\s+to|we\s+need\s+to|it\s+would\s+be\s+(?:nice|great)\s+if\s+you\s+could)\s+)",
+    r"|(?:go\s+ahead\s+and|try\s+to|help\s+me\s+(?:to\s+)?|let\s+us|let'?s|let’s|you\s+(?:should|must"
+    r"|need\s+to|can|could)|do\s+me\s+a\s+favou?r\s+and"
+    r"|your\s+(?:task|job)\s+is\s+to|i\s+need\s+you\s+to|we\s+need\s+to|it\s+would\s+be\s+(?:nice"
+    r"|great)\s+if\s+you\s+could)\s+)",
     re.I,
 )
 _TAIL = re.compile(
-    r"(?:[\s,;]*(?:please|pls|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
-    r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)|as\s+well|too|first|again|\(.{0,3}\)))+$",
+    r"(?:[\s,;]*(?:please|pls|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me"
+    r"|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
+    r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright"
+    r"|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)"
+    r"|as\s+well|too|first|again|\(.{0,3}\)))+$",
     re.I,
 )
 _OPENINGS = tuple(
@@ -49,11 +59,17 @@ _OPENINGS = tuple(
         (r"^(?:i|we)\s+(?:need|want|would\s+like|['’]?d\s+like)\s+(?=(?:all|every|the|a|any|both)\s)", "show "),
         (r"^i\s+(?:need|want|would\s+like|['’]?d\s+like)\s+to\s+(?:see|view|look\s+at|know)\s+", "show me "),
         (
-            r"^(?:i['’]d\s+(?:be\s+grateful|appreciate\s+it)|it['’]d\s+be\s+(?:great|nice)|any\s+chance|how\s+about)(?:\s+if)?\s+(?:you\s+(?:could|can)\s+)?",
+            (
+                r"^(?:i['’]d\s+(?:be\s+grateful|appreciate\s+it)|it['’]d\s+be\s+(?:great|nice)|any\s+chance"
+                r"|how\s+about)(?:\s+if)?\s+(?:you\s+(?:could|can)\s+)?"
+            ),
             "",
         ),
         (
-            r"^(?:would\s+it\s+be|is\s+it)\s+possible\s+(?:for\s+you\s+)?to\s+|^is\s+there\s+(?:a|any)\s+way\s+to\s+|^if\s+you\s+(?:could|would),?\s+",
+            (
+                r"^(?:would\s+it\s+be|is\s+it)\s+possible\s+(?:for\s+you\s+)?to\s+|^is\s+there\s+(?:a"
+                r"|any)\s+way\s+to\s+|^if\s+you\s+(?:could|would),?\s+"
+            ),
             "",
         ),
         (r"^feel\s+free\s+to\s+|^be\s+(?:a\s+\w+|kind|nice)\s+and\s+|^let\s+me\s+have\s+(?=(?:all|the|a)\s)", ""),

@@ -194,13 +194,15 @@ COMMANDS = frozenset(
 """First words that make an unquoted text a command. Others need quotes, a path or an option."""
 
 VERBS = (
-    "list|ls|dir|show|display|print|find|locate|read|open|cat|view|head|tail|search|grep|look|count|write|create|make|save|"
+    "list|ls|dir|show|display|print|find|locate|read|open|cat|view|head|tail|search|grep|look|count|write"
+    "|create|make|save|"
     "store|put|add|append|replace|rename|change|substitute|swap|edit|update|modify|run|execute|exec|launch|invoke|plan|"
     "fetch|download|get|load|compute|calculate|evaluate|eval|work out|solve|tell|give|let|summari[sz]e|sum up|describe|"
     "explain|use|call|remember|recall|forget|delegate|hand|ask|delete|remove|finish|end|stop|note|jot|extract|parse|"
     "convert|check|inspect|examine|enumerate|glob|report|what|what's|whats|which|where|where's|how|is|are|do|does|who|"
     "test|track|draft|outline|define|query|insert|match|set|start|begin|move|copy|install|commit|push|fix|send|"
-    "analy[sz]e|plot|draw|sort|build|deploy|refactor|compare|translate|clean|wipe|erase|drop|destroy|kill|generate|import"
+    "analy[sz]e|plot|draw|sort|build|deploy|refactor|compare|translate|clean|wipe|erase|drop|destroy|kill"
+    "|generate|import"
 )
 STARTS = re.compile(rf"(?:{VERBS})\b(?!['’]?s?\s*[.=(])(?!\.\w)|[$!]\s?\w", re.I)
 """A new part of a request begins with one of these."""
