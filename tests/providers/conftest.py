@@ -22,13 +22,15 @@ FILES = {
     "src/station/io.py": "import json\n\nfrom station.core import load\n\n\n"
     "class Reader:\n    async def read(self, path):\n"
     "        return await load(path)\n\n\ndef connect():\n    return Reader()\n",
-    "tests/test_core.py": "from station.core import parse_row\n\n\ndef test_parse_row():\n    assert parse_row('a b') == ['a', 'b']\n",
+    "tests/test_core.py": "from station.core import parse_row\n\n\ndef test_parse_row():\n"
+    "    assert parse_row('a b') == ['a', 'b']\n",
     "data/sales.csv": "day,amount\nmon,3\ntue,4\nwed,5\nthu,6\nfri,7\nsat,8\n",
     "data/users.csv": "id,name\n1,Ada\n2,Grace\n3,Edsger\n",
     "data/prices.json": '{"id": 1, "price": 2.5, "note": null}\n',
     "data/archive/old.json": '{"id": 2}\n',
     "docs/guide.md": "# Guide\n\n## Install\n\npip install station\n\nSay hello world to the station.\n",
-    "docs/changes.md": "# Changes\n\n- parse_row replaces split_row (deprecated)\n- colour becomes color\n- one colour only\n",
+    "docs/changes.md": "# Changes\n\n- parse_row replaces split_row (deprecated)\n"
+    "- colour becomes color\n- one colour only\n",
     "site/index.html": "<h1>Station</h1>\n<a href='contact.html'>contact</a>\n",
     "site/contact.html": "<p>under construction</p>\n",
     "site/style.css": "h1 { colour: red }\n",
