@@ -167,6 +167,7 @@ async def test_a_file_that_is_not_there_leads_to_near_names(app: Kestrel) -> Non
     assert result.status == "completed"
     assert "`docs/guide.md`" in result.text
     assert result.steps == 3
+    assert "`README.md`" in (await app.ask("read REDME.md")).text
 
 
 async def test_an_ambiguous_reference_is_asked_about(app: Kestrel) -> None:

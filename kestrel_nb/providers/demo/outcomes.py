@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -81,7 +82,7 @@ def follow(
             if found is None and search:
                 progress.calls = [search]
                 return progress
-            near = tuple(paths_in(found[0].text))[:MOST_FILES] if found and found[0].state == "done" else ()
+            near = _nearest(lost, found[0].text) if found and found[0].state == "done" else ()
             outcomes = [replace(o, near=near) if o is lost else o for o in outcomes]
         progress.outcomes += outcomes
     return progress
@@ -125,16 +126,28 @@ def _outcome(step: Step, call: ToolCallPart, result: ToolResultPart | None) -> O
 
 
 def _is_lost(outcome: Outcome) -> bool:
-    missing = re.search(r"not found|no such file|does not exist", outcome.text, re.I)
+    missing = re.search(r"file not found|no such file", outcome.text, re.I)
     return outcome.state == "failed" and bool(missing) and outcome.step.op.kind in ("read", "summary", "edit")
 
 
 def _near_search(lost: Outcome, tools: Sequence[ToolSchema]) -> Step | None:
     """A search for names near the one that was not found."""
-    stem = PurePosixPath(str(lost.step.arguments.get("path", ""))).stem
-    return (
-        to_step(Op("find", {"pattern": f"**/*{stem}*"}, "near"), tools) if re.fullmatch(r"[\w.-]{2,}", stem) else None
-    )
+    path = PurePosixPath(str(lost.step.arguments.get("path", "")))
+    if not re.fullmatch(r"[\w.-]{2,}", path.stem) or not re.fullmatch(r"[\w.]*", path.suffix):
+        return None
+    alike = f"{{*{path.stem}*,*{path.suffix}}}" if path.suffix else f"*{path.stem}*"
+    return to_step(Op("find", {"pattern": f"**/{alike}"}, "near"), tools)
+
+
+def _nearest(outcome: Outcome, found: str) -> tuple[str, ...]:
+    """The paths in ``found`` whose names are most like the one that was not found."""
+    wanted = PurePosixPath(str(outcome.step.arguments.get("path", "")))
+    names = {path: PurePosixPath(path) for path in paths_in(found)}
+    stems = [path for path, name in names.items() if name.stem.lower() == wanted.stem.lower()]
+    close = get_close_matches(wanted.name, [name.name for name in names.values()], n=MOST_FILES, cutoff=0.6)
+    ranked = [*stems, *(path for word in close for path, name in names.items() if name.name == word)]
+    ranked += [path for path, name in names.items() if wanted.stem.lower() in name.name.lower()]
+    return tuple(dict.fromkeys(ranked))[:MOST_FILES]
 
 
 def _resolve(group: list[Step], progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:

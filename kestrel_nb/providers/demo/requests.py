@@ -18,6 +18,7 @@ from .text import Masked, mask, split_parts, strip_polite
 from .words import STARTS
 
 LONGEST_REQUEST = 20_000  # characters; nothing that long is one of the requests understood here
+LONGEST_UNQUOTED = 4_000  # characters beside the quoted ones
 LONGEST_PART = 400  # characters, quoted text aside; it keeps the search for a meaning short
 MOST_STEPS = 30
 
@@ -57,6 +58,8 @@ def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
     if len(text) > LONGEST_REQUEST:
         return Understanding(unknown=text[:200])
     masked = mask(text)
+    if len(masked.text) > LONGEST_UNQUOTED:
+        return Understanding(unknown=text[:200])
     whole = strip_polite(masked.text)
     if not whole or _asks_for_help(whole):
         return Understanding(help=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+AHEAD = 120  # characters behind a separator that tell whether a new part begins there
 OPEN, CLOSE = "\ue000", "\ue001"  # private use: no meaning of their own, and removed from what a person types
 LITERAL = f"{OPEN}\\d+{CLOSE}"
 _LITERAL = re.compile(f"{OPEN}(\\d+){CLOSE}")
@@ -232,7 +233,7 @@ def split_parts(text: str, starts: re.Pattern[str]) -> list[str]:
     for line in _lines(text):
         rest, begin = line, 0
         for separator in _SEPARATOR.finditer(line):
-            follows = strip_polite(line[separator.end() :])
+            follows = strip_polite(line[separator.end() : separator.end() + AHEAD])
             if separator.start() > begin and (starts.match(follows) or _STRONG.fullmatch(separator[0].strip(" ,"))):
                 parts.append(line[begin : separator.start()])
                 begin = separator.end()
