@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -21,7 +20,7 @@ from ..protocol import events as ev
 from . import view_state
 from .cards import edited
 from .painter import Painter
-from .sheet import live_sheet
+from .sheet import live_script, live_sheet
 from .view_state import Schemas, ViewState
 from .visible import visible
 from .wire import page_state
@@ -38,7 +37,7 @@ class RunView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no ty
     ``ready`` is set when a browser has drawn the view, ``views`` counts how often.
     """
 
-    _esm = Path(__file__).with_name("run_view.js")
+    _esm = live_script()
     _css = live_sheet()
     page = traitlets.Dict().tag(sync=True)  # the state as the page draws it
     final = traitlets.Unicode("").tag(sync=True)  # the record, for a page that cannot take the display update
@@ -127,8 +126,8 @@ class RunView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no ty
             return
         self._arguments.clear()
         self._painter.stop()
-        self.checkpoint()
         if self.views > 1:
+            self.checkpoint()
             self.final = bundle.get("text/html", "")
         self._closed = True
         if self.views <= 1:

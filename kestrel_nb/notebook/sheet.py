@@ -1,4 +1,5 @@
-"""The style sheet of a record: run_view.css up to LIVE ONLY, minified, with only the rules that can apply."""
+"""What a page is sent beside the data: the script and sheet of the live view without comments and indentation, and
+the sheet of a record: run_view.css up to LIVE ONLY, minified, with only the rules that can apply."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 _SHEET = Path(__file__).with_name("run_view.css")
+_SCRIPT = Path(__file__).with_name("run_view.js")
 _TOKEN = re.compile(r"/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"|[{};]", re.DOTALL)
 _CLASS = re.compile(r"\.(kestrel-[a-z0-9-]+)")
 _STATE = re.compile(r"\[data-(?:state|level)=\"([a-z-]+)\"\]")
@@ -17,12 +19,24 @@ Rule = tuple[str, list["Rule"] | None]  # a declaration has no children
 @cache
 def live_sheet() -> str:
     """The whole sheet, for the live view."""
+    without_comments = re.sub(r"/\*.*?\*/", "", _sheet(), flags=re.DOTALL)
+    return re.sub(r"\s*\n\s*", "\n", without_comments).strip()
+
+
+@cache
+def live_script() -> str:
+    """The module of the live view. A comment in it stands on lines of its own, and no text goes over a line's end."""
+    lines = (line.strip() for line in _SCRIPT.read_text("utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/*", "*")))
+
+
+def _sheet() -> str:
     return _SHEET.read_text("utf-8")
 
 
 @cache
 def _rules() -> list[Rule]:
-    return _parse(live_sheet().split("/* ==== LIVE ONLY", 1)[0])
+    return _parse(_sheet().split("/* ==== LIVE ONLY", 1)[0])
 
 
 def _parse(css: str) -> list[Rule]:

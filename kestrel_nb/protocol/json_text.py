@@ -13,23 +13,27 @@ MAX_DEPTH = 200  # levels of free JSON: json reads deeper text than it can write
 DOCUMENT_DEPTH = MAX_DEPTH + 20  # levels of a document with free JSON inside
 
 
-def jsonable(value: Any, depth: int = MAX_DEPTH) -> Any:
+def jsonable(value: Any, depth: int = MAX_DEPTH, *, finite: bool = True) -> Any:
     """``value`` as strict JSON data: NaN and infinities become None, odd keys and objects their text.
 
-    Raises CodecError for more than ``depth`` levels, so also for a value inside itself.
+    With ``finite=False`` NaN and infinities stay: for data that people in this process work with. Raises CodecError
+    for more than ``depth`` levels, so also for a value inside itself.
     """
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) or not finite else None
     if isinstance(value, Mapping):
         _refuse_deep(depth)
-        return {key if isinstance(key, str) else str(key): jsonable(item, depth - 1) for key, item in value.items()}
+        return {
+            key if isinstance(key, str) else str(key): jsonable(item, depth - 1, finite=finite)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple, set, frozenset)):
         _refuse_deep(depth)
-        return [jsonable(item, depth - 1) for item in value]
+        return [jsonable(item, depth - 1, finite=finite) for item in value]
     return str(value)
 
 
@@ -45,7 +49,7 @@ def dumps(data: Any) -> str:
 
 
 def loads(text: str | bytes, depth: int = MAX_DEPTH) -> Any:
-    """Strict JSON data. Raises CodecError (``invalidjson_form``) for anything else: NaN, numbers beyond a float's
+    """Strict JSON data. Raises CodecError (``invalid_json_form``) for anything else: NaN, numbers beyond a float's
     range, more than ``depth`` levels of nesting."""
     try:
         data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,14 +29,14 @@ class JsonData:
 
 
 def json_data(value: Any) -> JsonData:
-    """``value`` as JSON that every strict reader takes, lone surrogates replaced. Raises CodecError, or anything that
-    an object of the tool's own raises."""
-    data = jsonable(value)
-    text = dumps(data)
+    """``value`` as JSON data, lone surrogates replaced; its text is what every strict reader takes. NaN and infinities
+    stay in the data, since a frame must show what the tool gave. Raises CodecError, or anything that an object of the
+    tool's own raises."""
+    data = jsonable(value, finite=False)
+    text = dumps(jsonable(data))
     if _SURROGATE_ESCAPE.search(text):
-        data = json.loads(text, object_pairs_hook=_cleaned_object)
         data = _cleaned(data)
-        text = dumps(data)
+        text = dumps(jsonable(data))
     return JsonData(data, text)
 
 
@@ -50,13 +49,11 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _cleaned_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {clean_text(key): _cleaned(item) for key, item in pairs}
-
-
 def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(key): _cleaned(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     return value

@@ -222,6 +222,7 @@ async def test_numbers_that_json_lacks_never_reach_the_comm(wire: Wire) -> None:
     for event in [*events, make(ev.UsageUpdated, usage=Usage(), cost=math.nan), *ended()]:
         view.apply(event)
     await settled()
+    view.checkpoint()
     view.finish(render(view.state))
     assert "NaN" in json.dumps(wire.states()[-1]["page"])
 
