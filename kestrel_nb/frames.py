@@ -26,6 +26,7 @@ from .runtime.tables import Table, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas import DataFrame as DataFrame  # for annotations elsewhere: only this file knows pandas
 
 _EXACT_FLOAT = 2**53  # the integers up to here are the same as floats
 _INT64 = range(-(2**63), 2**63)

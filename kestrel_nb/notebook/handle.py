@@ -12,21 +12,21 @@ from ..protocol.sessions import RunResult, Usage
 from ..runtime.session import AgentSession
 
 if TYPE_CHECKING:
-    import pandas
+    from ..frames import DataFrame
 
 
-class Frames(Mapping["str | tuple[str, int]", "pandas.DataFrame"]):
+class Frames(Mapping["str | tuple[str, int]", "DataFrame"]):
     """Tool data as DataFrames: ``frames["grep"]`` is the last call's, ``frames["grep", 0]`` the first call's."""
 
     def __init__(self) -> None:
         self._data: dict[str, list[Any]] = {}
-        self._made: dict[tuple[str, int], pandas.DataFrame] = {}
+        self._made: dict[tuple[str, int], DataFrame] = {}
 
     def add(self, tool: str, data: Any) -> None:
         """Keep the data of one call."""
         self._data.setdefault(tool, []).append(data)
 
-    def __getitem__(self, key: str | tuple[str, int]) -> pandas.DataFrame:
+    def __getitem__(self, key: str | tuple[str, int]) -> DataFrame:
         tool, index = key if isinstance(key, tuple) else (key, -1)
         if tool not in self._data:
             raise KeyError(f"no data of {tool!r} in this run; there is: {', '.join(sorted(self._data)) or 'none'}")

@@ -12,8 +12,7 @@ from .summaries import arguments_line
 from .visible import visible
 
 if TYPE_CHECKING:
-    import pandas
-
+    from ..frames import DataFrame
     from .state import NotebookState
 
 HOW = 'Answer: %kestrel approve ID, or %kestrel decline ID "reason"'
@@ -41,7 +40,7 @@ class Inbox:
         return cls(questions, interrupted)
 
     @property
-    def frame(self) -> pandas.DataFrame:
+    def frame(self) -> DataFrame:
         """The questions: short id, whole id, tool, call, session, seconds left (missing: no limit)."""
         from ..frames import to_frame
 
@@ -83,25 +82,31 @@ class Inbox:
     def _html(self) -> str:
         from .sheet import record_sheet
 
-        heads = "".join(f'<th class="kestrel-t">{name}</th>' for name in ("id", "tool", "call", "session", "left"))
-        rows = "".join(
-            f'<tr><td class="kestrel-t"><code>{short}</code></td>'
-            f'<td class="kestrel-t"><code>{escape_text(request.tool)}</code></td>'
-            f'<td class="kestrel-t"><code>{escape_text(arguments_line(request.arguments))}</code></td>'
-            f'<td class="kestrel-t">{escape_text(title)}</td><td class="kestrel-t">{_words(request)}</td></tr>'
-            for short, request, title in self._questions
-        )
-        table = f'<div class="kestrel-scroll"><table class="kestrel-table"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        notes = "".join(
-            f'<p class="kestrel-hint">Interrupted, not run again: <code>{escape_text(call.name)}</code> '
-            f"<code>{escape_text(_arguments(call))}</code> ({escape_text(title)})</p>"
-            for call, title in self._interrupted
-        )
         body = f'<p class="kestrel-ask"><b>{self._headline()}</b></p>'
         if self._questions:
-            body += table + f'<p class="kestrel-hint">{escape_text(HOW)}</p>'
-        html = f'<div class="kestrel-view kestrel-inbox">{body}{notes}</div>'
+            body += _table(self._questions) + f'<p class="kestrel-hint">{escape_text(HOW)}</p>'
+        for call, title in self._interrupted:
+            body += (
+                f'<p class="kestrel-hint">Interrupted, not run again: {_code(call.name)} {_code(_arguments(call))} '
+                f"({escape_text(title)})</p>"
+            )
+        html = f'<div class="kestrel-view kestrel-inbox">{body}</div>'
         return f"<style>{record_sheet(html)}</style>{html}"
+
+
+def _table(questions: list[tuple[str, ApprovalRequest, str]]) -> str:
+    heads = "".join(f'<th class="kestrel-t">{name}</th>' for name in ("id", "tool", "call", "session", "left"))
+    rows = ""
+    for short, request, title in questions:
+        call = _code(arguments_line(request.arguments))
+        cells = (_code(short), _code(request.tool), call, escape_text(title), _words(request))
+        rows += "<tr>" + "".join(f'<td class="kestrel-t">{cell}</td>' for cell in cells) + "</tr>"
+    table = f'<table class="kestrel-table"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="kestrel-scroll">{table}</div>'
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape_text(text)}</code>"
 
 
 def _arguments(call: ToolCallPart) -> str:

@@ -80,8 +80,8 @@ def load(shell: Any) -> None:
         import ipykernel
 
         raise UsageError(
-            f"kestrel-nb needs ipykernel {waiting.OLDEST_IPYKERNEL} or newer, this kernel runs {ipykernel.__version__}, "
-            'which hears no button while a cell runs; run: pip install -U "ipykernel>=7.4" and restart the kernel'
+            f"kestrel-nb needs ipykernel {waiting.OLDEST_IPYKERNEL} or newer; {ipykernel.__version__} hears no "
+            f'button while a cell runs. Run: pip install -U "ipykernel>={waiting.OLDEST_IPYKERNEL}", then restart'
         )
     if _installed(shell):
         return

@@ -81,7 +81,7 @@ class NotebookState:
         return self._session
 
     def find_session(self, name: str | None) -> AgentSession:
-        """The session ``name`` (an id or a title), else the current one. Raises UsageError that names those there are."""
+        """The session ``name`` (an id or a title), else the current one. Raises UsageError that names the others."""
         if name is None:
             return self.session()
         summaries = self.app.sessions.list()
