@@ -83,6 +83,7 @@ class RunLoop:
             self._refuse_cut_off(message)
         if not message.tool_calls:
             return True
+        await self.host.save_step()  # a process that dies now leaves the calls, so that the model hears of them
         over = await self._run_calls(self.host.unanswered())
         await self.host.save_step()
         return over

@@ -263,8 +263,8 @@ async def test_edited_arguments_that_a_rule_denies() -> None:
     stage = Stage(ScriptedModel([Reply(tool_calls=[("read", {"path": "a"})]), "done"]), [tool], rules=(DENY_ETC,))
     run = stage.session.start("go")
     request = await stage.question()
+    edited = ApprovalDecision(approved=True, arguments={"path": "/etc/passwd"})
     with pytest.raises(ApprovalError, match="deny"):
-        edited = ApprovalDecision(approved=True, arguments={"path": "/etc/passwd"})
         stage.manager.approvals.resolve(request.id, edited)
     stage.manager.approvals.resolve(request.id, YES)
     await run
