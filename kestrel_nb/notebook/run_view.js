@@ -598,7 +598,7 @@ class Card {
 
   /** Which buttons wait. While a form is open the other choices do, so that nobody edits and then approves the rest. */
   settle() {
-    const stuck = this.sending || this.dead;
+    const stuck = this.sending;
     const unseen = this.hidden || this.card.cut > 0;
     const wait = (el, waits, why = "") => {
       if (waits) el.setAttribute("aria-disabled", "true");
@@ -760,13 +760,12 @@ class Card {
     }
   }
 
-  /** No sign of life from the kernel: the card says so instead of looking alive. */
+  /** No sign of life from the kernel: the card says so instead of looking alive. A busy kernel still takes a press. */
   lost(silent) {
     if (silent === this.dead || this.sending) return;
     this.dead = silent;
     if (silent) this.fail([["b", "The kernel does not answer."], ["", " If it was restarted, this card is closed: run the cell again. "], ["code", "%kestrel inbox"], ["", " lists what still waits."]]);
     else this.error.hidden = true;
-    this.settle();
   }
 
   remove() {
