@@ -98,6 +98,8 @@ class RunWork:
 
     def _fail(self, error: BaseException) -> None:
         self._answer_rest()
+        # A server may echo the key that it refused, and the error ends up in a traceback below a cell.
+        error.args = tuple(self.masker.mask(part) if isinstance(part, str) else part for part in error.args)
         if isinstance(error, KestrelError):
             code, text = error.code, self.masker.mask(str(error))
         else:
