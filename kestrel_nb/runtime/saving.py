@@ -18,6 +18,7 @@ class SaveQueue:
 
     def __init__(self, store: SessionStore, id: str, on_error: Callable[[str], None]) -> None:
         self._store = store
+        self._steps = store if isinstance(store, StepStore) else None  # asked once: such a look is slow
         self._id = id
         self._on_error = on_error
         self._last: asyncio.Task[bool] | None = None
@@ -26,7 +27,7 @@ class SaveQueue:
     @property
     def needs_whole(self) -> bool:
         """True until a whole session was written, and again after a failure."""
-        return self._needs_whole or not isinstance(self._store, StepStore)
+        return self._needs_whole or self._steps is None
 
     def loaded(self) -> None:
         """The store already holds the session: steps may be appended."""
@@ -49,8 +50,8 @@ class SaveQueue:
         """Append ``step``; the whole ``detail()`` instead when an earlier write failed."""
 
         async def write() -> None:
-            if isinstance(self._store, StepStore) and not self._needs_whole:
-                await self._store.append_step(self._id, step)
+            if self._steps is not None and not self._needs_whole:
+                await self._steps.append_step(self._id, step)
             else:
                 await self._store.save(detail())
                 self._needs_whole = False
