@@ -1189,15 +1189,8 @@ class Floating {
     this.key = model.get("key");
     this.rows = new Map();
     this.box = make(
-      "div.kestrel-view.kestrel-run",
-      {
-        role: "group",
-        "aria-label": "Questions of a run that is not on this page",
-        "data-lm-suppress-shortcuts": "true",
-        style:
-          "position: fixed; right: 16px; bottom: 16px; z-index: 10000; width: min(560px, calc(100vw - 32px)); max-height: 80vh; overflow: auto; " +
-          "padding: 8px 12px; background: var(--jp-layout-color1, Canvas); border: 1px solid var(--jp-border-color1, GrayText); border-radius: 3px",
-      },
+      "div.kestrel-view.kestrel-run.kestrel-floating",
+      { role: "group", "aria-label": "Questions of a run that is not on this page", "data-lm-suppress-shortcuts": "true" },
       make("p.kestrel-label", null, "A run whose output is not on this page waits for you."),
     );
     this.feed = { now: () => Date.now() / 1000 };

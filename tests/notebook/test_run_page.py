@@ -79,13 +79,12 @@ def live(asking: ApprovalRequest, left: float = 600) -> ApprovalRequest:
     return replace(asking, created_at=time.time(), expires_at=time.time() + left)
 
 
-def waiting(fake: FakePage, asking: ApprovalRequest = SHELL, *, guard: bool = True) -> ApprovalRequest:
+def waiting(fake: FakePage, asking: ApprovalRequest = SHELL) -> ApprovalRequest:
     """A page with one pending card."""
     asking = live(asking)
     fake.open(play([*started(), *asked(asking)]))
     fake.mount()
-    if guard:
-        fake.page.wait_for_timeout(GUARD)
+    fake.page.wait_for_timeout(GUARD)
     return asking
 
 
@@ -236,8 +235,10 @@ def test_a_card_takes_focus_and_no_key_answers_it(fake: FakePage) -> None:
 
 
 def test_a_new_card_takes_no_press(fake: FakePage) -> None:
-    waiting(fake, guard=False)
-    fake.page.get_by_role("button", name="Approve", exact=True).click()
+    asking = live(SHELL)
+    fake.open(play([*started(), *asked(asking)]))
+    mount = "kestrel.render({model, el: document.getElementById('out')})"
+    fake.page.evaluate(f"() => {{ {mount}; document.querySelector('.kestrel-button-main').click(); }}")
     assert fake.sent("answer") == []
     fake.page.wait_for_timeout(GUARD)
     fake.page.get_by_role("button", name="Approve", exact=True).click()
@@ -414,7 +415,7 @@ def test_a_card_floats_while_no_view_is_mounted(fake: FakePage) -> None:
     asking = live(SHELL)
     fake.open(play([*started(), *asked(asking)]))
     page = fake.page
-    card = page.locator("body > .kestrel-view .kestrel-card")
+    card = page.locator("body > .kestrel-floating .kestrel-card")
     expect(card).to_be_visible(timeout=5_000)
     page.wait_for_timeout(GUARD)
     page.get_by_role("button", name="Approve", exact=True).click()
@@ -426,7 +427,7 @@ def test_a_card_floats_while_no_view_is_mounted(fake: FakePage) -> None:
 def test_a_floating_card_goes_when_a_view_is_mounted_and_comes_back(fake: FakePage) -> None:
     fake.open(play([*started(), *asked(live(SHELL))]))
     page = fake.page
-    floating = page.locator("body > .kestrel-view .kestrel-card")
+    floating = page.locator("body > .kestrel-floating .kestrel-card")
     expect(floating).to_be_visible(timeout=5_000)
     fake.mount()
     expect(floating).to_have_count(0)
