@@ -65,10 +65,13 @@ async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
     if options.model:
         app.models.get(options.model)
     session = state.session(options)
-    if options.model and options.model != session.model:
-        session.set_model(options.model)
     live = options.headless is None and stdin_allowed()
-    return Screen(state, session, None if live else policy, RunOptions(max_steps=options.max_steps, tools=tools))
+    return Screen(
+        state,
+        session,
+        None if live else policy,
+        RunOptions(model=options.model, max_steps=options.max_steps, tools=tools),
+    )
 
 
 async def _show(state: NotebookState, screen: Screen, prompt: str, options: CellOptions) -> None:
@@ -110,12 +113,12 @@ class Screen:
         self._interrupted = False
         self._view: Any = None
         self._shown: Any = None
-        self._picture = self._first_picture(session)
+        self._picture = self._first_picture(session, options.model)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._answers: PersonAnswers | PolicyAnswers | None = None
 
-    def _first_picture(self, session: AgentSession) -> Any:
-        info = self._app.models.get(session.model or None).info
+    def _first_picture(self, session: AgentSession, model: str | None) -> Any:
+        info = self._app.models.get(model or session.model or None).info
         self._stable = info.provider in STABLE_PROVIDERS
         self._label = info.label or info.id
         return view_state.initial(model=self._label, stable=self._stable, workspace=session.workspace)

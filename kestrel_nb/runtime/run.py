@@ -17,6 +17,7 @@ from .signals import CancelSignal
 class RunOptions:
     """What one run does differently from its session's defaults."""
 
+    model: str | None = None
     max_steps: int | None = None
     approve: ApprovalHandler | None = None
     tools: tuple[str, ...] | None = None  # names that the model is offered; None: the session's

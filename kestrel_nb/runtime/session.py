@@ -202,9 +202,9 @@ class AgentSession(OwnedSession):
         services = self._services
         self._running, self._calls = True, calls
         self._run_tools = options.tools if options else None
-        self._run_model = self.model
+        self._run_model = (options and options.model) or self.model
         run = self._run = Run(calls.run_id, calls.signal)
-        self._emit(RunStarted, model=self.model, input=input, resumed=resumed)
+        self._emit(RunStarted, model=self._run_model, input=input, resumed=resumed)
         self._keeper.write_step()
         work = RunWork(
             run=run,
