@@ -16,6 +16,7 @@ from pathlib import Path
 PYTHON = [sys.executable, "-m"]
 PYTEST = [*PYTHON, "pytest", "-q"]
 KERNEL, BROWSER = "tests/kernels", "tests/browser"
+USER_FOLDERS = ("XDG_DATA_HOME", "XDG_STATE_HOME", "IPYTHONDIR")
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 LINT = {
@@ -26,8 +27,8 @@ LINT = {
 TESTS = {
     "unit": [*PYTEST, "tests", f"--ignore={KERNEL}", f"--ignore={BROWSER}"],
     "kernel": [*PYTEST, KERNEL],
-    "notebook": [*PYTEST, "--nbval", "-p", "no:asyncio", "-W", "default", "notebooks"],
-    "notebook, again": [*PYTEST, "--nbval", "-p", "no:asyncio", "-W", "default", "notebooks"],
+    "notebook": [*PYTEST, "--nbval", "-W", "default", "notebooks"],
+    "notebook, again": [*PYTEST, "--nbval", "-W", "default", "notebooks"],
     "browser": [*PYTEST, BROWSER],
 }
 
@@ -57,11 +58,12 @@ def read_counts(report: Path, status: int) -> Counts:
     return Counts(tests - failed - skipped, failed, skipped, broken=(status != 0 and not failed) or tests == 0)
 
 
-def run(name: str, command: list[str], report: Path | None = None) -> Counts:
-    """Run one stage with its output passing through."""
+def run(name: str, command: list[str], folder: Path, report: Path | None = None) -> Counts:
+    """Run one stage with its output passing through, and with user folders below ``folder``."""
     print(f"\n=== {name} ===", flush=True)
     start = time.monotonic()
-    status = subprocess.run([*command, *([f"--junitxml={report}"] if report else [])], check=False).returncode
+    env = {**os.environ, **{variable: str(folder / variable.lower()) for variable in USER_FOLDERS}}
+    status = subprocess.run([*command, *([f"--junitxml={report}"] if report else [])], env=env, check=False).returncode
     counts = read_counts(report, status) if report else Counts(broken=status != 0)
     counts.seconds = time.monotonic() - start
     return counts
@@ -88,10 +90,11 @@ def summary(results: dict[str, Counts]) -> bool:
 def main(chosen: list[str]) -> bool:
     stages = {**LINT, **TESTS}
     names = [name for name in stages if not chosen or name.split(",")[0] in chosen]
-    with tempfile.TemporaryDirectory() as folder:
-        results = {
-            name: run(name, stages[name], Path(folder, f"{name}.xml") if name in TESTS else None) for name in names
-        }
+    results = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name in names:
+            report = Path(place, f"{name}.xml") if name in TESTS else None
+            results[name] = run(name, stages[name], Path(place), report)
     return summary(results)
 
 

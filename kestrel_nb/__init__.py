@@ -84,8 +84,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 def load_ipython_extension(ip: Any) -> None:
     """``%load_ext kestrel_nb``: register the magics."""
+    import logging
+
     from .notebook import magics
 
+    # A cell holds its record and nothing else; without a handler of the user's, Python would print the log there.
+    log = logging.getLogger(__name__)
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
     magics.load(ip)
 
 

@@ -158,6 +158,7 @@ class NotebookPage:
         self.page.goto(self.server.page_url(self.name))
         if wait:
             self.wait_ready()
+        self.errors.clear()  # what the front end itself did while it came up is not ours
         return self
 
     def reload(self) -> None:

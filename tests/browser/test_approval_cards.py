@@ -69,7 +69,7 @@ def test_decline_with_a_reason(open_lab: Open) -> None:
     wait_card(page, 2)
     press(page, 2, "Decline…")
     page.output(2).locator(".kestrel-card textarea, .kestrel-card input").first.fill("not on a Sunday")
-    press(page, 2, "Decline")
+    press(page, 2, "Decline this call")
     page.wait_text(3, "after [] completed")
     assert "not on a Sunday" in page.text(3)
     texts = assert_one_record(page.save(), 2)
@@ -83,12 +83,12 @@ def test_edit_before_approving(open_lab: Open) -> None:
     wait_card(page, 2)
     press(page, 2, "Edit…")
     card(page, 2).get_by_label("times").fill("many")
-    press(page, 2, "Approve changes")
+    press(page, 2, "Approve as edited")
     expect(card(page, 2).get_by_text("must be", exact=False).first).to_be_visible()
     card(page, 2).get_by_label("times").fill("3")
     card(page, 2).get_by_label("text").fill("beta")
     page.shot("edit")
-    press(page, 2, "Approve changes")
+    press(page, 2, "Approve as edited")
     page.wait_text(3, "after [['beta', 3]] completed")
     assert "noted beta times 3" in page.text(3)
     assert "chang" in page.text(3)  # the model is told that a person changed the arguments
@@ -175,7 +175,7 @@ def test_two_calls_each_with_its_own_card(open_lab: Open) -> None:
     page.output(2).locator(".kestrel-card", has_text="two").wait_for()
     page.page.wait_for_timeout(700)
     press(page, 2, "Decline…")
-    press(page, 2, "Decline")
+    press(page, 2, "Decline this call")
     page.wait_text(3, "after [['one', 1]] completed")
 
 

@@ -9,7 +9,8 @@ from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, setup
 from test_approval_cards import assert_one_record, card, press, wait_card
 
 CELLS = [LOAD, setup(*NOTE_THEN_DONE), ASK, AFTER]
-FLOATING = ".kestrel-floating"  # the box with open questions of views that are nowhere on the page
+# The box with open questions of views that are nowhere on the page.
+FLOATING = "[aria-label='Questions of a run that is not on this page']"
 
 
 @pytest.fixture
