@@ -90,13 +90,47 @@ async def test_a_missing_tool_is_named() -> None:
     assert "`math-eval`, which is not offered" in answer.content
 
 
-async def test_a_decline_is_not_tried_again_and_its_reason_is_given() -> None:
-    result = "declined: the user declined this call. Reason: too slow"
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            "declined: the user declined this call. Reason: too slow",
+            "because you declined that call. The reason given: `too slow`.",
+        ),
+        ("declined: the user declined this call.", "because you declined that call. You can"),
+        (
+            "declined: the policy for runs without a person declined this call. Reason: nobody is here",
+            "because nobody was there to approve it, and the policy for such runs declines. The reason given: `nobody",
+        ),
+        ("not run: nobody answered the question in time (600 s)", "I asked, and nobody answered in time."),
+        ("not decided: a new message came before anybody answered; it was not run", "your new message came before"),
+        ("not run: the run was stopped", "because the run was stopped."),
+    ],
+)
+async def test_a_call_that_was_not_run_is_told_in_plain_words(result: str, told: str) -> None:
     answer = await after("run `make all`", "shell", '{"command":"make all"}', result)
     assert answer.tool_calls == ()
-    assert "declined" in answer.content
-    assert "too slow" in answer.content
-    assert "instead" in answer.content
+    assert answer.content.startswith("I did not run `make all`")
+    assert told in answer.content
+    assert result not in answer.content
+    assert "\n" not in answer.content
+
+
+async def test_a_forbidden_call_is_told_with_its_reason(app: Kestrel) -> None:
+    result = "not run: the rule shell(make *) forbids it"
+    answer = await after("run `make all`", "shell", '{"command":"make all"}', result, is_error=True)
+    assert answer.content == "I did not run `make all`, it was not allowed to run: `the rule shell(make *) forbids it`."
+
+
+async def test_answers_quote_few_lines(app: Kestrel) -> None:
+    for text in ("run `seq 100`", "read data/sales.csv, docs/guide.md and src/station/core.py, then list the files"):
+        result = await app.ask(text, approve=_yes)
+        quoted = [part for n, part in enumerate(result.text.split("```")) if n % 2]
+        assert 4 <= sum(part.strip().count("\n") for part in quoted) <= 9
+
+
+async def _yes(*_: Any) -> bool:
+    return True
 
 
 async def test_edited_arguments_are_told() -> None:
@@ -106,12 +140,19 @@ async def test_edited_arguments_are_told() -> None:
     assert "README.md" in answer.content
 
 
-@pytest.mark.parametrize("result", ["interrupted: it had begun when the process ended", "not run: the run was stopped"])
-async def test_a_call_without_a_result_is_told_and_not_repeated(result: str) -> None:
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("interrupted: it had begun when the process ended, and its result is unknown", "the process ended before"),
+        ("cancelled: the run was stopped while this call was running", "a part of it may have been done"),
+    ],
+)
+async def test_a_call_without_a_result_is_told_and_not_repeated(result: str, told: str) -> None:
     answer = await after("run `make all`", "shell", '{"command":"make all"}', result)
     assert answer.tool_calls == ()
-    assert "has no result" in answer.content
-    assert result in answer.content
+    assert told in answer.content
+    assert "run `make all`" in answer.content
+    assert "I did not try it again." in answer.content
 
 
 async def test_work_that_changes_something_stops_after_a_failure() -> None:
@@ -154,7 +195,9 @@ async def test_cancelling_ends_the_stream() -> None:
 async def test_counts_are_those_of_the_files(app: Kestrel) -> None:
     result = await app.ask("List the Python files and count the lines that contain 'await'.")
     assert "2 lines in `*.py` match `await`." in result.text
-    assert "src/station/core.py" in result.text
+    assert "src/station/core.py: 1" in result.text
+    rows = [data["rows"] for data in result.tool_data.values() if data["columns"] == ["path", "count"]]
+    assert rows == [[["src/station/core.py", 1], ["src/station/io.py", 1]]]
 
 
 async def test_a_result_is_written_to_a_file(app: Kestrel, station: Path) -> None:

@@ -116,7 +116,7 @@ def _outcome(step: Step, call: ToolCallPart, result: ToolResultPart | None) -> O
     note = _EDITED.match(result.content)
     text = result.content[note.end() :] if note else result.content
     edited = note[0].strip() if note else ""
-    if result.is_error:
+    if result.is_error and not text.startswith("not run:"):
         return Outcome(step, "failed", text, edited)
     if text.startswith("declined:"):
         return Outcome(step, "declined", text.removeprefix("declined:").strip(), edited)

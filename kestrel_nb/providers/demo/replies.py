@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.tools import ToolSchema
+from .endings import declined, not_run
 from .offered import CANDIDATES, Step, examples
 from .outcomes import Outcome
 from .phrases import Op
+from .quoting import MAX_LINES, block, code, inline
 from .requests import Understanding
 
-MAX_LINES, MAX_CHARS = 24, 2_000  # of a result that an answer repeats; all of it stands in the tool's row
 WHAT_I_AM = "I am the demo, a rule model and no AI: I turn plain requests into tool calls by fixed rules."
 
 _BEFORE = {
@@ -45,13 +46,6 @@ _AFTER = {
     "fetch": "{url} gave:",
     "compute": "{expression} is:",
 }
-_INSTEAD = {
-    "run": "You can run the command yourself, or ask me to read, search or list files instead.",
-    "write": "I can show files instead, or write another text or another file.",
-    "append": "I can show the file instead, or write another text.",
-    "edit": "I can show the lines instead, or make another change.",
-    "fetch": "You can paste the text, or ask for a file of the workspace instead.",
-}
 
 
 def before(steps: Sequence[Step]) -> str:
@@ -64,34 +58,21 @@ def _fill(template: str, step: Step) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: code(str(values.get(found[1], "."))), template)
 
 
-def code(text: str) -> str:
-    """``text`` as inline code, whatever backticks it holds, on one line and not too long."""
-    line = re.sub(r"\s+", " ", text).strip()
-    line = line if len(line) <= 120 else f"{line[:117]}..."
-    longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
-    ticks, pad = "`" * (longest + 1), " " if longest else ""
-    return f"{ticks}{pad}{line}{pad}{ticks}" if line else "an empty text"
-
-
-def block(text: str) -> str:
-    """``text`` as a code block, cut after some lines, inside a fence that nothing in it can close."""
-    lines = text.rstrip("\n").split("\n")
-    shown: list[str] = []
-    for line in lines[:MAX_LINES]:
-        if sum(map(len, shown)) + len(line) > MAX_CHARS:
-            break
-        shown.append(line)
-    shown = shown or [lines[0][:MAX_CHARS] + " ..."]
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
-    left = len(lines) - len(shown)
-    rest = f"\n{left:,} more line{'s' if left != 1 else ''} in the tool's result." if left else ""
-    return f"{fence}text\n" + "\n".join(shown) + f"\n{fence}{rest}"
-
-
 def final(outcomes: Sequence[Outcome]) -> str:
-    """The answer when every step has come to its end."""
+    """The answer when every step has come to its end; the more steps, the fewer lines of each."""
     told = [outcome for n, outcome in enumerate(outcomes) if not _is_older_todo(n, outcomes)]
-    return "\n\n".join(_tell(outcome) for outcome in told) or "There was nothing to do."
+    rooms = _rooms([outcome.text.count("\n") + 1 if outcome.state == "done" else 0 for outcome in told])
+    return "\n\n".join(_tell(*pair) for pair in zip(told, rooms, strict=True)) or "There was nothing to do."
+
+
+def _rooms(wanted: list[int]) -> list[int]:
+    """MAX_LINES shared out, one line to each in turn, nobody getting more than is ``wanted``."""
+    rooms = [0] * len(wanted)
+    for _ in range(MAX_LINES):
+        open_ones = [n for n, lines in enumerate(wanted) if rooms[n] < lines]
+        if open_ones:
+            rooms[min(open_ones, key=lambda n: rooms[n])] += 1
+    return rooms
 
 
 def _is_older_todo(number: int, outcomes: Sequence[Outcome]) -> bool:
@@ -99,19 +80,19 @@ def _is_older_todo(number: int, outcomes: Sequence[Outcome]) -> bool:
     return outcomes[number].step.op.kind == "todo" and outcomes[number].state == "done" and any(later)
 
 
-def _tell(outcome: Outcome) -> str:
+def _tell(outcome: Outcome, room: int) -> str:
     parts = [_edited(outcome)] if outcome.edited else []
     match outcome.state:
         case "done":
-            parts.append(_done(outcome))
+            parts.append(_done(outcome, room))
         case "failed":
             parts.append(_failed(outcome))
         case "declined":
-            parts.append(_declined(outcome))
+            parts.append(declined(outcome))
         case "not_run":
-            parts.append(f"{code(outcome.step.tool)} has no result: {_inline(outcome.text)} I did not try it again.")
+            parts.append(not_run(outcome))
         case "left":
-            parts.append(f"Not done, {outcome.text}: {_inline(outcome.step.op.text)}")
+            parts.append(f"Not done, {outcome.text}: {inline(outcome.step.op.text)}")
     return "\n\n".join(parts)
 
 
@@ -120,18 +101,29 @@ def _edited(outcome: Outcome) -> str:
     return f"A person changed the arguments of {tool} before it ran, so this is not quite what I asked for."
 
 
-def _done(outcome: Outcome) -> str:
-    kind = outcome.step.op.kind
+_HEADED = frozenset({"list", "find", "search", "count", "count_files", "run"})
+"""Work whose result begins with a line that sums it up: how many there are, how a command ended."""
+
+
+def _done(outcome: Outcome, room: int) -> str:
+    kind, text = outcome.step.op.kind, outcome.text.strip("\n")
     if kind in ("count", "count_files"):
-        return f"{_counted(outcome)}\n\n{block(outcome.text)}"
-    template = _AFTER.get(kind, "{tool} gave:")
-    if outcome.edited:
-        template = "{tool} gave:"
-    return (
-        f"{_fill(template, outcome.step)}\n\n{block(outcome.text)}"
-        if outcome.text.strip()
-        else f"{_fill(template, outcome.step)} nothing."
-    )
+        head, text = _counted(outcome), text.partition("\n")[2]
+    else:
+        head = _fill("{tool} gave:" if outcome.edited else _AFTER.get(kind, "{tool} gave:"), outcome.step)
+        if kind in _HEADED and not outcome.edited and text:
+            first, _, text = text.partition("\n")
+            head = f"{head} {_sentence(first)}"
+        elif not text.strip():
+            head = f"{head} nothing."
+    if not text.strip():
+        return head
+    return f"{head}\n\n{block(text, room, both_ends=kind == 'run')}" if room else f"{head} See the tool's result."
+
+
+def _sentence(line: str) -> str:
+    """The tool's own words about its result, where they are plain; else quoted."""
+    return f"{line}." if re.fullmatch(r"[\w ,;:]+", line) else f"{code(line)}."
 
 
 def _counted(outcome: Outcome) -> str:
@@ -139,7 +131,7 @@ def _counted(outcome: Outcome) -> str:
     pattern = str(outcome.step.arguments.get("pattern", ""))
     one = total == 1
     if total is None:
-        return "The count:"
+        return "Counted:"
     if outcome.step.op.kind == "count_files":
         return f"{total:,} file{'' if one else 's'} match{'es' if one else ''} {code(pattern)}."
     what = "" if pattern == "^" else f" match{'es' if one else ''} {code(pattern)}"
@@ -159,22 +151,10 @@ def total_of(text: str) -> int | None:
 
 
 def _failed(outcome: Outcome) -> str:
-    text = f"{code(outcome.step.tool)} failed: {_inline(outcome.text)}"
+    text = f"{code(outcome.step.tool)} failed: {inline(outcome.text)}"
     if outcome.near:
         text += f"\n\nFiles with a name like that: {', '.join(map(code, outcome.near))}. Say which one you mean."
     return text
-
-
-def _declined(outcome: Outcome) -> str:
-    instead = _INSTEAD.get(outcome.step.op.kind, "Ask for something else, or ask again if that was a mistake.")
-    return f"{code(outcome.step.tool)} was declined: {_inline(outcome.text)} I did not try it again. {instead}"
-
-
-def _inline(text: str) -> str:
-    """Text of a tool or a person as quoted prose: one paragraph, nothing in it is Markdown."""
-    line = re.sub(r"\s+", " ", text).strip()
-    line = code(line if len(line) <= 400 else f"{line[:397]}...") if len(line) <= 120 else block(line)
-    return line if len(line) <= 140 else f"\n\n{line}\n\n"
 
 
 def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) -> str:

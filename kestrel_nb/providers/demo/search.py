@@ -298,7 +298,7 @@ def parse_count(part: str, masked: Masked) -> list[Op] | None:
         return None
     edge = _at_edge(text, masked)
     if edge:
-        return [Op("count", {"pattern": edge[0], **edge[1], **options}, part, needs=there)]
+        return [Op("count", {"pattern": edge[0], **edge[1], **options, "counts": True}, part, needs=there)]
     often = "often" in head[0].lower()
     body = re.sub(r"^(?:the|all|all\s+the|of|of\s+the|different|total)\s+", "", text[head.end() :], flags=re.I)
     ops = (
@@ -308,7 +308,11 @@ def parse_count(part: str, masked: Masked) -> list[Op] | None:
     )
     if ops is None or re.match(r"(?:words|characters|chars|letters|bytes|columns)\b", body, re.I):
         return None
-    return [replace(op, needs=there) for op in ops]
+    return [replace(op, args={**op.args, **_counting(op)}, needs=there) for op in ops]
+
+
+def _counting(op: Op) -> dict[str, Any]:
+    return {"counts": True} if op.kind == "count" else {}
 
 
 def _count_files(body: str, part: str, masked: Masked) -> list[Op] | None:
