@@ -18,8 +18,8 @@ from harness import Kernel, parent, running_kernel
 
 DELTAS = 5_000
 VIEW = "application/vnd.jupyter.widget-view+json"
+LOAD = "%load_ext kestrel_nb"
 SETUP = f"""
-%load_ext kestrel_nb
 import time
 from kestrel_nb import Kestrel
 from kestrel_nb.testing import Reply, ScriptedModel
@@ -57,6 +57,7 @@ def is_idle(message: dict, cell: str) -> bool:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_kernel(Path(folder)) as kernel:
+        kernel.ok(LOAD, 60)
         kernel.ok(SETUP, 60)
         for name, code in CELLS.items():
             before = cpu(kernel)
