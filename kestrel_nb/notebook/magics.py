@@ -22,7 +22,7 @@ _RUN_LINE = "await __import__('kestrel_nb.notebook.commands', fromlist=['run_lin
 class CellRewrite:
     """``%%kestrel ARGS`` and the body below it as one awaited call."""
 
-    has_side_effects = False  # IPython may call it more than once for a cell
+    has_side_effects = True  # so that a terminal, asking whether the cell is complete, still sees a cell magic
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell

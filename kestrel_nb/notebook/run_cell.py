@@ -7,6 +7,7 @@ view's place: one output. Without a person there is no widget at all, only the r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -228,7 +229,8 @@ class Screen:
             await self.finish()
         except asyncio.CancelledError:
             self._session.cancel()
-            await self._session.ended()
+            with contextlib.suppress(asyncio.CancelledError):  # pressed again: the record is due all the same
+                await self._session.ended()
             self._leave_record(None, interrupted=True)
             raise RunInterrupted from None
         failed_on = getattr(self._answers, "failed_on", None)

@@ -39,7 +39,11 @@ class NotebookState:
     def app(self) -> Kestrel:
         """The application: the user's own after ``%kestrel use``, else one made at first use."""
         if self._app is None:
-            self._app = Kestrel(workspace=os.getcwd(), store=FileSessionStore(store_folder()))
+            try:
+                folder = os.getcwd()
+            except OSError:
+                raise UsageError("the kernel's working folder is gone; %cd to one that exists") from None
+            self._app = Kestrel(workspace=folder, store=FileSessionStore(store_folder()))
         return self._app
 
     @property
