@@ -100,8 +100,9 @@ def test_the_tab_closed_and_opened_again_without_a_save(open_lab: Open, second_p
 def test_running_the_waiting_cell_again(open_lab: Open) -> None:
     """JupyterLab clears the output at once and queues the second run: the card must not be lost with it."""
     page = open_lab([LOAD, setup(*NOTE_THEN_DONE, *NOTE_THEN_DONE), ASK, AFTER])
+    page.run(0)
     page.run(1)
-    page.wait_done(1)
+    page.wait_done(0, 1)
     page.run(2)
     wait_card(page, 2)
     page.run(2)

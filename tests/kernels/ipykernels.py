@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ASKED = os.environ.get("KESTREL_TEST_IPYKERNEL", "installed")
@@ -13,6 +14,7 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache"
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "install"]
 
 
+@cache
 def newest_version() -> str:
     """The version that pip would install today."""
     asked = [*PIP, "--dry-run", "--ignore-installed", "--no-deps", "--report", "-", "ipykernel"]
