@@ -58,6 +58,7 @@ class PersonAnswers:
         self._view = view
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
+        self.used_stdin = False  # no browser drew the view in time: this front end may have none
 
     def on_event(self, event: SessionEvent) -> None:
         """Begin to ask, or stop asking what was answered."""
@@ -78,6 +79,7 @@ class PersonAnswers:
                 await asyncio.wait_for(self._view.ready.wait(), HANDSHAKE_S)
                 return
         async with self._one_at_a_time:
+            self.used_stdin = True
             try:
                 reply = await ask_stdin(question(request))
             except (EOFError, OSError, NotImplementedError):

@@ -33,7 +33,7 @@ def card_of(request: ApprovalRequest, schema: Mapping[str, Any] | None = None) -
         "id": visible(request.id),
         "tool": one_line(request.tool, 64),
         "about": _about(request.preview),
-        "why": dense(request.reason)[:2000],
+        "why": f"Asked because {dense(request.reason)[:2000].rstrip('.')}." if request.reason else "",
         "kind": request.preview.kind if request.preview is not None else "arguments",
         "label": label,
         "text": text[:PREVIEW],

@@ -259,10 +259,13 @@ class Screen:
         bundle = record.render(picture if interrupted else view_state.stopped(picture))
         self.handle.finish(bundle, result)
         if self._shown is not None:
+            drawn = self._view.views > 0
             self._shown.update(bundle, raw=True)
             self._view.finish(bundle)
-        else:
-            display(bundle, raw=True)
+            if drawn or not getattr(self._answers, "used_stdin", False):
+                return
+        # Also on a console: it takes neither a widget nor an update of what it has shown.
+        display(bundle, raw=True)
 
     def _close(self) -> None:
         self._unsubscribe()

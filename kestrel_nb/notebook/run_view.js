@@ -31,6 +31,9 @@ function make(kind, attributes, ...children) {
   return el;
 }
 
+/** A sentence of ours: what stands between backticks is code. */
+const worded = (text) => text.split("`").map((part, index) => (index % 2 ? make("code", {}, marked(part)) : marked(part)));
+
 /** Text with the spelled-out hidden characters marked. */
 function marked(text) {
   return String(text)
@@ -484,7 +487,7 @@ class Card {
       "div.kestrel-card",
       { role: "group", tabindex: "-1", "aria-labelledby": ask, "aria-describedby": why },
       make("p.kestrel-ask", { id: ask }, this.question(), this.left),
-      make("p.kestrel-why", { id: why }, marked(card.why)),
+      make("p.kestrel-why", { id: why }, ...worded(card.why)),
       this.preview(),
       this.pairs(),
       this.error,
