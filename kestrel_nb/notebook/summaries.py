@@ -58,7 +58,8 @@ def result_line(tool: str, content: str, data: Any, table: Table | None, images:
     if images:
         return "1 figure" if images == 1 else f"{images} figures"
     if table is not None and table["columns"] != ["key", "value"]:
-        return _rows(tool, table)
+        total = data.get("total") if tool == "grep" and isinstance(data, Mapping) else None
+        return _matches(total) if isinstance(total, int) else _rows(tool, table)
     text = content.strip()
     lines = text.count("\n") + 1
     return one_line(text, RESULT) if lines == 1 else f"{lines:,} lines"
@@ -73,8 +74,14 @@ def exit_code(data: Any) -> int | None:
     return None
 
 
+def _matches(count: int) -> str:
+    return f"{count:,} {'match' if count == 1 else 'matches'}"
+
+
 def _rows(tool: str, table: Table) -> str:
-    count, noun = table["total_rows"], "matches" if tool == "grep" else table["noun"]
+    count, noun = table["total_rows"], table["noun"]
+    if tool == "grep":
+        return _matches(count)
     if noun == "rows" and table["total_columns"] > 1:
         return f"{count:,} {'row' if count == 1 else 'rows'} × {table['total_columns']:,}"
     return f"{count:,} {_SINGULAR.get(noun, noun) if count == 1 else noun}"

@@ -1,0 +1,31 @@
+"""The request of the README on a real folder: this repository itself, against ``grep``."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from kestrel_nb import Kestrel
+from kestrel_nb.frames import to_frame
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_counts_of_the_frame_equal_grep_c(tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    for name in ("kestrel_nb", "tests", "benchmarks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    async with Kestrel(workspace=folder) as app:
+        result = await app.ask("list the Python files and count the lines that contain 'await'")
+    frame = to_frame(result.tool_data["grep"][-1])
+    counted = dict(zip(frame["path"], frame["count"], strict=True))
+    said = subprocess.run(["grep", "-rc", "await", "--include=*.py", "."], cwd=folder, capture_output=True, text=True)
+    expected = {}
+    for line in said.stdout.splitlines():
+        path, _, count = line.rpartition(":")
+        if int(count):
+            expected[path.removeprefix("./")] = int(count)
+    assert counted == expected
+    assert len(expected) > 20
+    listed = set(to_frame(result.tool_data["glob"][-1])["path"])
+    assert listed == {str(path.relative_to(folder)) for path in folder.rglob("*.py")} or len(listed) == 300
+    assert str(sum(expected.values())) in result.text.replace(",", "")
