@@ -196,7 +196,7 @@ async def test_counts_are_those_of_the_files(app: Kestrel) -> None:
     result = await app.ask("List the Python files and count the lines that contain 'await'.")
     assert "2 lines in `*.py` match `await`." in result.text
     assert "src/station/core.py: 1" in result.text
-    rows = [data["rows"] for data in result.tool_data.values() if data["columns"] == ["path", "count"]]
+    rows = [data["rows"] for data in result.tool_data["grep"]]
     assert rows == [[["src/station/core.py", 1], ["src/station/io.py", 1]]]
 
 

@@ -263,6 +263,56 @@ def parse_run(part: str, masked: Masked) -> list[Op] | None:
     return [Op("run", {"command": text, **({"cwd": folder} if folder else {})}, part)] if text else None
 
 
+_PLAIN_COMMANDS = frozenset(
+    [
+        "git",
+        "python",
+        "python3",
+        "pip",
+        "pip3",
+        "pytest",
+        "npm",
+        "npx",
+        "yarn",
+        "node",
+        "docker",
+        "ruff",
+        "mypy",
+        "uv",
+        "cargo",
+        "conda",
+        "poetry",
+        "tox",
+        "wc",
+        "sed",
+        "awk",
+        "head",
+        "tail",
+        "curl",
+        "jq",
+        "sqlite3",
+        "mkdir",
+        "du",
+        "df",
+        "uname",
+        "whoami",
+        "pwd",
+    ]
+)
+"""Programs whose names are no English words, or are none with an option behind them."""
+_ENGLISH = re.compile(r"\b(?:the|a|an|my|our|please|for|me|of|in|this|that|is|are|to|and|with|it|into|all)\b", re.I)
+
+
+def parse_bare_command(text: str, masked: Masked) -> list[Op] | None:
+    """``git status``, ``wc -l a.csv``: a command line without any other word."""
+    words = text.split()
+    if len(words) < 2 or words[0] not in _PLAIN_COMMANDS or _ENGLISH.search(text):
+        return None
+    if words[0] in ("head", "tail", "make", "wc", "node") and not any(word.startswith("-") for word in words[1:]):
+        return None
+    return [Op("run", {"command": masked.restore(text)}, text)]
+
+
 def _take_folder(command: str, masked: Masked) -> tuple[str, str | None]:
     found = match(r"(.+?)\s+(?:in(?:side)?|from|within)\s+(?:the\s+)?(.+?)", command)
     if found is None or re.search(r"[|;&]", found[2]):

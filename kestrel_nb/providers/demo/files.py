@@ -121,7 +121,7 @@ def _listed_folder(text: str, masked: Masked) -> str | None:
 def _folder_words(text: str, masked: Masked) -> str | None:
     """``list the docs folder``, ``show me src/``, ``what does the data directory contain``."""
     found = match(
-        rf"(?:{SHOW}|open)\s+(?:all\s+)?(?:the\s+)?(.+?)\s*(?:folder|directory|dir)(?:['’]?s\s+(?:contents?|files))?",
+        rf"(?:{SHOW}|open)\s+(?:{LISTING})?(?:all\s+)?(?:the\s+)?(.+?)\s*(?:folder|directory|dir)(?:['’]?s\s+(?:contents?|files))?",
         text,
     ) or match(r"what(?:\s+files)?\s+does\s+(.+?)\s+(?:contain|have|hold)(?:\s+in\s+it)?", text)
     if found:

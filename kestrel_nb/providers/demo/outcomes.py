@@ -11,6 +11,7 @@ from typing import Literal
 
 from ...protocol.messages import ChatMessage, ToolCallPart, ToolResultPart
 from ...protocol.tools import ToolSchema
+from .assignments import setting_change
 from .offered import Step, to_step
 from .phrases import Op
 
@@ -169,6 +170,8 @@ def _filled(step: Step, progress: Progress, tools: Sequence[ToolSchema]) -> list
     if last is None:
         progress.outcomes.append(Outcome(step, "left", "there is nothing before it that it could mean"))
         return []
+    if step.op.needs == "setting":
+        return _set(step, last, progress, tools)
     if step.op.needs == "result":
         return [_with(step, tools, content=last.text.rstrip("\n") + "\n")]
     paths = list(dict.fromkeys(paths_in(last.text)))
@@ -179,6 +182,15 @@ def _filled(step: Step, progress: Progress, tools: Sequence[ToolSchema]) -> list
     reason = f"{len(paths)} files were found, say which one" if paths else "no file was found"
     progress.outcomes.append(Outcome(step, "left", reason))
     return []
+
+
+def _set(step: Step, last: Outcome, progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:
+    key, new = str(step.op.args["old_string"]), str(step.op.args["new_string"])
+    change = setting_change(last.text, key, new)
+    if change is None:
+        progress.outcomes.append(Outcome(step, "left", f"there is not exactly one line that sets {key}"))
+        return []
+    return [_with(step, tools, old_string=change[0], new_string=change[1])]
 
 
 def _with(step: Step, tools: Sequence[ToolSchema], **args: str) -> Step:

@@ -169,6 +169,9 @@ def _place(text: str, masked: Masked) -> Place | None:
     kind = match(rf"{DET}{KIND}", text)
     if kind:
         return Place(glob=kind_glob(kind))
+    folder = _kind_of_folder(text, masked)
+    if folder:
+        return folder
     several = match(rf"{DET}(?:files\s+)?(?:named|called|matching)?\s*(\S*\*\S*)(?:\s+files)?", text)
     if several:
         return Place(glob=masked.plain(several[1]))
@@ -176,6 +179,27 @@ def _place(text: str, masked: Masked) -> Place | None:
     if path is None:
         return None
     return Place(glob=path) if "*" in path else Place(path=path)
+
+
+_OF = r"(?:(?:that\s+are|which\s+are|living|located|stored)\s+)?(?:of|in|inside(?:\s+of)?|under|below|within|from)"
+
+
+def _kind_of_folder(text: str, masked: Masked) -> Place | None:
+    """``the Python files of src``, ``src's Python files``, ``the files under docs``."""
+    for pattern in (
+        rf"{DET}(?:{KIND}|files?|documents?)\s+{_OF}\s+(?P<folder>.+)",
+        rf"(?P<folder>\S+?)['’]s\s+(?:{KIND}|files?|documents?)",
+        rf"{DET}(?P<folder>[\w./-]+)\s+(?:folder|directory|package)['’]s\s+(?:{KIND}|files?)",
+    ):
+        found = match(pattern, text)
+        if not found:
+            continue
+        everywhere = match(EVERYWHERE, found["folder"])
+        path = None if everywhere else folder_name(found["folder"], masked)
+        if path or everywhere:
+            named = found["kind"] or found["plural"] or found["ext"] or found["code"]
+            return Place(path, kind_glob(found) if named else None)
+    return None
 
 
 TERM_NOUN = (
@@ -223,15 +247,24 @@ def _one_pattern(text: str, masked: Masked) -> str | None:
         return known
     bare = re.sub(rf"^{TERM_NOUN}(?:of\s+|like\s+|called\s+|named\s+)?(?=\S)", "", text, flags=re.I)
     bare = re.sub(rf"^(?:(?:a|an|the|some|any|this|that)\s+)+(?={LITERAL})", "", bare, flags=re.I)
+    bare = re.sub(r"^(?:(?:all|any|every|each|the)\s+)+(?=[A-Z]{3,}s?$)", "", bare)
     literal = masked.literal(bare)
     if literal is not None:
         return escape(literal.text) if literal.text and "\n" not in literal.text else None
-    if LITERAL_PART.search(bare) or not bare or len(bare.split()) > 6 or " and " in bare or _VAGUE.match(bare + " "):
+    if LITERAL_PART.search(bare) or not bare or len(bare.split()) > 6 or _VAGUE.match(bare + " "):
         return None
+    if " " in bare and _SENTENCE.search(bare):
+        return None  # more than a name stands there, and no quotes tell where it ends
     return escape(bare)
 
 
 LITERAL_PART = re.compile(LITERAL)
+_SENTENCE = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|has|have|that|which|whose|where|when|who|how|many|often|contain(?:s|ing)?"
+    r"|(?:defin|declar|implement|call|nam|us|mention|import)ed|files?|lines?|folders?|director(?:y|ies)|case|only|and|but"
+    r"|except|without|please|then|it|them|please|everywhere|anywhere|starting|ending|matching|recursively)\b",
+    re.I,
+)
 _DEFINITION = r"^\s*(async\s+)?def\s"
 _KNOWN_TERMS = {
     "functions": _DEFINITION,
@@ -301,6 +334,6 @@ _RANGES = (
         r"(?:\bonly\s+|\bjust\s+)?(?:the\s+)?\b(?:very\s+)?first\s+(?:line|row)(?:\s+(?:of|from|in))?\b",
         lambda n: {"limit": 1},
     ),
-    (rf"(?:the\s+)?\b{_N}\s+lines?\s+(?:of|from)\b", lambda n: {"limit": n[0]}),
+    (rf"(?:the\s+)?\b{_N}\s+(?:lines?|rows?|records?)\s+(?:of|from|in)\b", lambda n: {"limit": n[0]}),
     (r"(?:the\s+)?\b(?:head|start|beginning|top)\s+of\b|^head\b(?=\s)", lambda n: {"limit": 10}),
 )

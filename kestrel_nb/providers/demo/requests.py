@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...protocol.tools import ToolSchema
+from .assignments import parse_setting
 from .calls import parse_call_by_name, parse_call_by_words
-from .changes import parse_edit, parse_filler, parse_plan, parse_run, parse_write
+from .changes import parse_bare_command, parse_edit, parse_filler, parse_plan, parse_run, parse_write
+from .counting import parse_count
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .offered import Step, to_step
 from .others import parse_other, parse_sum, parse_time, parse_web
 from .phrases import Op, Place, match, take_place
-from .search import parse_count, parse_search
+from .search import parse_search
 from .text import Masked, mask, split_parts, strip_polite
+from .wording import plain_wording
 from .words import STARTS
 
 LONGEST_REQUEST = 20_000  # characters; nothing that long is one of the requests understood here
@@ -29,9 +32,11 @@ PARSERS: tuple[Callable[[str, Masked], list[Op] | None], ...] = (
     parse_time,
     parse_sum,
     parse_count,
+    parse_setting,
     parse_edit,
     parse_write,
     parse_run,
+    parse_bare_command,
     parse_list,
     parse_find,
     parse_summary,
@@ -145,6 +150,7 @@ def _is_bare_verb(part: str) -> bool:
 def _part(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
     if len(part) > LONGEST_PART:
         return None
+    part = plain_wording(part)
     named = parse_call_by_name(part, masked, tools) or parse_call_by_words(part, masked, tools)
     if named:
         return named

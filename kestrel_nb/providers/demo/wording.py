@@ -1,0 +1,116 @@
+"""Other words for the same request, brought to the ones that the parsers know. Quoted text is never touched."""
+
+from __future__ import annotations
+
+import re
+
+from .words import SELF_NAMED
+
+_LOOK = (
+    r"(?:(?:have|take|let\s+me\s+(?:have|take)|get|give\s+me)\s+(?:a\s+)?(?:\w+\s+)?(?:look|peek|glance|peep)"
+    r"|let\s+me\s+(?:look|peek|view)|peek|glance|peep|gaze)"
+)
+_MENTION = (
+    r"(?:(?:talk|speak)(?:s|ing)?\s+(?:about|of)|discuss(?:es|ing)?|cit(?:es?|ing)|quot(?:es?|ing)|deals?\s+with)"
+)
+_SOURCE = r"(?:files?|modules?|scripts?|documents?|places?|line|page)"
+_DEFINED = r"(?:defined|declared|implemented|created|introduced|assigned)"
+_WHOM = r"(?:function|class|method|variable|constant|symbol)"
+
+_PLACED = r"in|inside|under|below|within|of|are|there|here|do|we"
+_OCCURS = (
+    r"(?:do|does|is|are|can|did)\s+(?:the\s+)?(?:word\s+)?(.+?)\s+(?:appear|occur|show\s+up|come\s+up|used|mentioned|found"
+    r"|present|be\s+(?:found|seen))"
+)
+
+_ANYWHERE = tuple(
+    (re.compile(pattern, re.I), plain)
+    for pattern, plain in (
+        (rf"\b{_MENTION}\s+", "mention "),
+        (r"\b(?:beneath|underneath|down\s+in|somewhere\s+(?:in|under|below))\s+", "under "),
+        (r"\beach\s+and\s+every\b|\bevery\s+single\b|\bany\s+and\s+all\b", "every"),
+        (r"\bhow\s+many\s+times\b", "how often"),
+        (
+            rf"\b(any|every|each|all|some)\s+({SELF_NAMED}|py|python|toml|html|css|xml|txt)(?=$|\s+(?:{_PLACED})\b)",
+            r"\1 \2 files",
+        ),
+        (r"\bjust\s+(?=the\b)", ""),
+    )
+)
+"""Only for requests that look for something; what shall be written stays as it is."""
+
+_HEADS = tuple(
+    (re.compile(pattern, re.I), plain)
+    for pattern, plain in (
+        (rf"^{_LOOK}\s+(?:at|into|inside|in|through)\s+", "look at "),
+        (r"^(?:preview|skim|page|dump|spit\s+out|pull\s+up|bring\s+up|echo\s+back)\s+(?:through\s+|me\s+)?", "show "),
+        (
+            r"^(?:i|we)\s+(?:\w+\s+)?(?:need|want|must|have|would\s+like)\s+(?:to\s+)?(?:see|view|know|have|get)\s+",
+            "show ",
+        ),
+        (
+            r"^(?:(?:is|are)\s+there\s+)?(?:anything|something|whatever|everything)\s+(?=(?:matching|called|named|that\s+match)\b)",
+            "find files ",
+        ),
+        (r"^(?:what|which)\s+(?:all\s+)?(?:have|has)\s+(?:we|you|i)(?:\s+got)?(?=\s|$)", "what do we have"),
+        (
+            r"^(?:what|which)\s+(?:files\s+)?(?:do|does|have)\s+(?:we|you|i)\s+(?:have|got|store|keep)(?=\s|$)",
+            "what do we have",
+        ),
+        (
+            rf"^(?:in\s+)?(?:which|what)\s+{_SOURCE}\s+(?:is|are|was|has)\s+(?:the\s+)?(.+?)\s+(?:been\s+)?{_DEFINED}(?=\s|$)",
+            r"where is \1 defined",
+        ),
+        (rf"^(?:in\s+)?(?:which|what)\s+{_SOURCE}\s+(?:defines?|declares?|implements?)\s+", "where is defined: "),
+        (
+            rf"^(?:show\s+me\s+|find\s+)?(?:the\s+)?(?:place|line|file|spot)\s+(?:where|in\s+which|that)\s+(.+?)\s+(?:is|are|gets?)\s+{_DEFINED}(?=\s|$)",
+            r"where is \1 defined",
+        ),
+        (
+            r"^where\s+(?:do|did|does)\s+(?:we|i|you|they|it|one)\s+(?:define|declare|implement|create|introduce)\s+",
+            "where is defined: ",
+        ),
+        (
+            rf"^where\s+(?:does|do)\s+(?:the\s+)?({_WHOM}\s+\S+)\s+(?:live|come\s+from|sit|reside)",
+            r"where is \1 defined",
+        ),
+        (
+            r"^(?:find|locate|show(?:\s+me)?|get|give\s+me)\s+(?:me\s+)?(?:the\s+)?definitions?\s+(?:of|for)\s+",
+            "where is defined: ",
+        ),
+        (r"^where\s+is\s+defined:\s+(.+?)((?:\s+(?:in|under|inside|within|below)\s+.+)?)$", r"where is \1 defined\2"),
+        (
+            rf"^(?:in\s+)?(?:which|what)\s+({_SOURCE})\s+(?:do|does|did)\s+(?:we|i|you|they|it)\s+(?:use|mention|call|import|say)\s+",
+            r"which \1 mention ",
+        ),
+        (
+            rf"^(?:in\s+)?(?:which|what)\s+({_SOURCE})\s+(?:do|does|is|are)\s+(.+?)\s+(?:appear|occur|show\s+up|come\s+up|used|mentioned|found)(?=\s|$)",
+            r"where is \2 mentioned",
+        ),
+        (r"^how\s+(?:much|many)\s+lines?\b", "how many lines"),
+        (
+            rf"^(?:in|on)\s+how\s+many\s+(lines|files|places)\s+(?:of|in|under)\s+(.+?)\s+{_OCCURS}$",
+            r"how many \1 in \2 contain \3",
+        ),
+        (rf"^(?:in|on)\s+how\s+many\s+(lines|files|places)\s+{_OCCURS}(?=\s|$)", r"how many \1 contain \2"),
+        (
+            r"^(how\s+many\s+.+?)\s+(?:does|do|has|have)\s+(?!(?:we|you|i|they|it)\b)(?:the\s+)?(\S+(?:\s+(?:folder|directory|package|file))?)"
+            r"\s+(?:have|has|contain|hold|got)$",
+            r"\1 in \2",
+        ),
+        (r"^(?:wc\s+-l|line\s+count\s+(?:of|for)|length\s+of)\s+(?=\S+$)", "count the lines of "),
+    )
+)
+_LOOKING = re.compile(
+    r"(?:which|what|where|who|find|search|list|show|give|how|count|tell|look|grep|locate|are|is|do|does|any|in)\b", re.I
+)
+
+
+def plain_wording(part: str) -> str:
+    """``part`` in the words that the parsers know; unchanged when nothing in it has another wording."""
+    if _LOOKING.match(part):
+        for pattern, plain in _ANYWHERE:
+            part = pattern.sub(plain, part)
+    for pattern, plain in _HEADS:
+        part = pattern.sub(plain, part, count=1)
+    return re.sub(r"\s+", " ", part).strip()
