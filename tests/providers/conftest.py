@@ -1,7 +1,8 @@
-"""A workspace with a Python package, a data folder and a website, and an app that runs the demo model on it."""
+"""Workspaces: one with a Python package, a data folder and a website, and an app that runs the demo model on it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -37,18 +38,35 @@ FILES = {
 }
 
 
+FOLDERS = json.loads((Path(__file__).parents[1] / "data/demo/folders.json").read_text(encoding="utf-8"))
+"""Three more workspaces: a shop's package, a laboratory's data, a handbook."""
+
+
+def fill(folder: Path, files: dict[str, str]) -> Path:
+    """``files`` written below ``folder``."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def station(tmp_path: Path) -> Path:
     """The workspace."""
-    for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return tmp_path
+    return fill(tmp_path, FILES)
 
 
 @pytest.fixture
 async def app(station: Path) -> AsyncIterator[Kestrel]:
     """An app on the workspace, with the demo model as its default and nobody to ask."""
     async with Kestrel(model=DemoModel(id="demo-fast", pace_s=0), workspace=station) as app:
+        yield app
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Kestrel]:
+    """An app like ``app`` on the workspace that the row of the table names."""
+    files = FOLDERS.get(request.node.callspec.params["row"].get("folder"), FILES)
+    async with Kestrel(model=DemoModel(id="demo-fast", pace_s=0), workspace=fill(tmp_path, files)) as app:
         yield app

@@ -29,8 +29,8 @@ def test_the_table_is_large_and_has_no_row_twice() -> None:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[row["request"][:50] for row in TABLE])
-async def test_requests_lead_to_the_right_calls(row: dict[str, Any], app: Kestrel) -> None:
-    session = app.sessions.create()
+async def test_requests_lead_to_the_right_calls(row: dict[str, Any], opened: Kestrel) -> None:
+    session = opened.sessions.create()
     await session.start(row["request"], options=RunOptions(approve=decline))
     calls = [[call.name, dict(call.arguments or {})] for m in session.detail().messages for call in m.tool_calls]
     assert (calls or "unknown") == row["calls"]

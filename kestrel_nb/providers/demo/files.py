@@ -37,7 +37,7 @@ ASK = (
     r"(?:what|which|what's|whats|what\s+kinds?\s+of|are\s+there|is\s+there|do\s+(?:we|i|you)\s+have"
     r"|have\s+we|do(?:es)?(?=\s+(?:any|some|the)\b))(?:\s+(?:are|is|all))?"
 )
-LISTING = r"(?:a\s+|the\s+)?(?:full\s+|complete\s+)?(?:list(?:ing)?|names?|paths?|inventory|overview)\s+(?:of\s+)?"
+LISTING = r"(?:an?\s+|the\s+)?(?:full\s+|complete\s+)?(?:list(?:ing)?|names?|paths?|inventory|overview)\s+(?:of\s+)?"
 THERE = (
     r"(?:\s+(?:there|exist(?:s|ing)?|(?:that\s+)?(?:we|i|you)(?:['’]ve)?\s+(?:have|got)|do\s+(?:we|i"
     r"|you)\s+have|are\s+there|is\s+there"
@@ -287,7 +287,7 @@ def parse_read(part: str, masked: Masked) -> list[Op] | None:
     ranged = take_lines(part)
     if ranged is None:
         return None
-    text, lines = ranged
+    text, lines = ranged[0].rstrip(" ,:"), ranged[1]
     names = _read_names(text, masked, bool(lines))
     if names is None:
         return None

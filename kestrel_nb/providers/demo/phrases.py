@@ -248,6 +248,7 @@ def _one_pattern(text: str, masked: Masked) -> str | None:
     bare = re.sub(rf"^{TERM_NOUN}(?:of\s+|like\s+|called\s+|named\s+)?(?=\S)", "", text, flags=re.I)
     bare = re.sub(rf"^(?:(?:a|an|the|some|any|this|that)\s+)+(?={LITERAL})", "", bare, flags=re.I)
     bare = re.sub(r"^(?:(?:all|any|every|each|the)\s+)+(?=[A-Z]{3,}s?$)", "", bare)
+    bare = re.sub(r"^(\S+)\s+(?:statements?|keywords?|comments?|markers?|tags?)$", r"\1", bare, flags=re.I)
     literal = masked.literal(bare)
     if literal is not None:
         return escape(literal.text) if literal.text and "\n" not in literal.text else None
@@ -306,7 +307,7 @@ _N = rf"({NUMBER})"
 _RANGES = (
     (
         (
-            rf"(?:\b(?:from|between|only|just)\s+)?(?:the\s+)?\blines?\s+{_N}\s*(?:-|–|—|to|through|thru"
+            rf"(?:\b(?:from|between|only|just)\s+)?(?:the\s+)?\b(?:lines?|rows?)\s+{_N}\s*(?:-|–|—|to|through|thru"
             rf"|until|till|and|\.\.)\s*(?:line\s+)?{_N}(?:\s+(?:of|from|in))?\b"
         ),
         _span,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ...protocol.tools import ToolSchema
 from .assignments import parse_setting
 from .calls import parse_call_by_name, parse_call_by_words
-from .changes import parse_bare_command, parse_edit, parse_filler, parse_plan, parse_run, parse_write
+from .changes import parse_edit, parse_filler, parse_plan, parse_write
+from .commands import parse_bare_command, parse_run
 from .counting import parse_count
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .offered import Step, to_step
@@ -186,7 +187,7 @@ def _refer_search(op: Op, before: list[Op]) -> Op:
         name = last.args["pattern"].removeprefix("**/")
         where = {"glob": name} if name != "*" else {}
         return replace(op, args={**op.args, **where, **({"path": last.args["path"]} if "path" in last.args else {})})
-    if last.kind in ("read", "summary") and "path" in last.args and there:
+    if last.kind in ("read", "summary", "list") and "path" in last.args and there:
         return replace(op, args={**op.args, "path": last.args["path"]})
     return op
 

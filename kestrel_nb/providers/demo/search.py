@@ -242,7 +242,7 @@ def _plain(text: str, masked: Masked) -> Found | None:
     rest, place = take_place(text, masked)
     found = match(
         (
-            rf"(?P<verb>{GREP}(?:\s+through)?|find|locate|list|show(?:\s+me)?|print|display|give\s+me"
+            rf"(?P<verb>{GREP}(?:\s+through)?|look\s+up|find|locate|list|show(?:\s+me)?|print|display|give\s+me"
             r"|extract)(?:\s+for)?(?:\s+(?:me|up))?\s+(?P<term>.+)"
         ),
         rest,

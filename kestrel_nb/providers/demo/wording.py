@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .text import LITERAL
 from .words import SELF_NAMED
 
 _LOOK = (
@@ -31,7 +32,7 @@ _ANYWHERE = tuple(
         (r"\beach\s+and\s+every\b|\bevery\s+single\b|\bany\s+and\s+all\b", "every"),
         (r"\bhow\s+many\s+times\b", "how often"),
         (
-            rf"\b(any|every|each|all|some)\s+({SELF_NAMED}|py|python|toml|html|css|xml|txt)(?=$|\s+(?:{_PLACED})\b)",
+            rf"\b(any|every|each|all|some|only|just)\s+({SELF_NAMED}|py|python|toml|html|css|xml|txt)(?=$|\s+(?:{_PLACED})\b)",
             r"\1 \2 files",
         ),
         (r"\bjust\s+(?=the\b)", ""),
@@ -75,7 +76,7 @@ _HEADS = tuple(
             r"where is \1 defined",
         ),
         (
-            r"^(?:find|locate|show(?:\s+me)?|get|give\s+me)\s+(?:me\s+)?(?:the\s+)?definitions?\s+(?:of|for)\s+",
+            r"^(?:find|locate|show(?:\s+me)?|get|give\s+me|where\s+(?:is|are|can\s+i\s+find|do\s+i\s+find))\s+(?:me\s+)?(?:the\s+)?definitions?\s+(?:of|for)\s+",
             "where is defined: ",
         ),
         (r"^where\s+is\s+defined:\s+(.+?)((?:\s+(?:in|under|inside|within|below)\s+.+)?)$", r"where is \1 defined\2"),
@@ -88,6 +89,11 @@ _HEADS = tuple(
             r"where is \2 mentioned",
         ),
         (r"^how\s+(?:much|many)\s+lines?\b", "how many lines"),
+        (
+            rf"^(?:(?:are|is)\s+there\s+|do\s+we\s+have\s+|find\s+)?any\s+(?=(?-i:[A-Z]{{3,}})s?\b|{LITERAL})",
+            "search for ",
+        ),
+        (r"^(.*\b(?:files?|lines?|ones))\s+(in\s+(?:it|there|them))\s+(.+)$", r"\1 \3 \2"),
         (
             rf"^(?:in|on)\s+how\s+many\s+(lines|files|places)\s+(?:of|in|under)\s+(.+?)\s+{_OCCURS}$",
             r"how many \1 in \2 contain \3",
