@@ -193,7 +193,6 @@ async def test_data_never_reaches_the_model() -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({"n": math.nan, "i": math.inf}, {"n": None, "i": None}),
         ({1: (2, 3), None: {4}}, {"1": [2, 3], "None": [4]}),
         (["a\ud83d", {"\udc00k": "\ud83d\ude00"}], ["a�", {"�k": "😀"}]),
         ([10**40], [10**40]),
@@ -207,6 +206,15 @@ async def test_data_is_strict_json(data: Any, expected: Any) -> None:
     got = stage.of("tool.executed")[0].data
     assert got == expected
     json.dumps(got, allow_nan=False, ensure_ascii=False).encode("utf-8")
+
+
+async def test_nan_stays_in_the_data_and_never_leaves_the_process() -> None:
+    data = {"n": math.nan, "i": math.inf}
+    stage, _ = await result_of(FunctionTool("odd", lambda *_: ToolExecutionResult(content="x", data=data)))
+    event = stage.of("tool.executed")[0]
+    assert math.isnan(event.data["n"])
+    assert math.isinf(event.data["i"])
+    assert json.loads(dumps(encode(event)))["data"] == {"n": None, "i": None}
 
 
 class Hostile:
