@@ -51,8 +51,8 @@ HELD = {
     "R05": "test_frames.py::r05",
 }
 LEFT_OUT = {
-    "F10": "about ipywidgets Layout borders and Output widgets: the run view is one anywidget and uses neither; that it "
-    "shows everything after a reload is in browser/test_odd_moments.py",
+    "F10": "about ipywidgets Layout borders and Output widgets: the run view is one anywidget, which uses neither; "
+    "that it shows everything after a reload is in browser/test_odd_moments.py",
 }
 
 
