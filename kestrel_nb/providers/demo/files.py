@@ -63,6 +63,13 @@ def parse_list(part: str, masked: Masked) -> list[Op] | None:
         part,
         flags=re.I,
     )
+    two = match(
+        r"(.+?\s(?:in|of|under|inside)\s+(?:the\s+)?)([\w./-]+)\s+(?:and|&)\s+(?:(?:in|of)\s+)?(?:the\s+)?([\w./-]+)",
+        text,
+    )
+    if two and not deep:
+        both = [_listed_folder(two[1] + name, masked) for name in (two[2], two[3])]
+        return [Op("list", {"path": path}, part, together=n > 0) for n, path in enumerate(both)] if all(both) else None
     path = _listed_folder(text, masked)
     if path is None:
         return None

@@ -248,13 +248,15 @@ def _one_pattern(text: str, masked: Masked) -> str | None:
     bare = re.sub(rf"^{TERM_NOUN}(?:of\s+|like\s+|called\s+|named\s+)?(?=\S)", "", text, flags=re.I)
     bare = re.sub(rf"^(?:(?:a|an|the|some|any|this|that)\s+)+(?={LITERAL})", "", bare, flags=re.I)
     bare = re.sub(r"^(?:(?:all|any|every|each|the)\s+)+(?=[A-Z]{3,}s?$)", "", bare)
-    bare = re.sub(r"^(\S+)\s+(?:statements?|keywords?|comments?|markers?|tags?)$", r"\1", bare, flags=re.I)
+    bare = re.sub(
+        r"^(\S+)\s+(?:statements?|keywords?|comments?|markers?|tags?|values?|entries)$", r"\1", bare, flags=re.I
+    )
     literal = masked.literal(bare)
     if literal is not None:
         return escape(literal.text) if literal.text and "\n" not in literal.text else None
     if LITERAL_PART.search(bare) or not bare or len(bare.split()) > 6 or _VAGUE.match(bare + " "):
         return None
-    if " " in bare and _SENTENCE.search(bare):
+    if " " in bare and (_SENTENCE.search(bare) or any("/" in word or match(FILE, word) for word in bare.split())):
         return None  # more than a name stands there, and no quotes tell where it ends
     return escape(bare)
 

@@ -107,6 +107,7 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
         found = next((read for text in placed if (read := _part(text, masked, tools)) is not None), None)
         if found is None and not _is_bare_verb(part):
             return part
+        found = _shown_file(part, ops) or found
         for op in found or ():
             ops.append(_refer(op, ops))
             if ops[-1].needs == "there" or (ops[-1].needs and len(ops) == 1):
@@ -141,6 +142,16 @@ def _delegated(text: str, masked: Masked) -> list[Op] | None:
     """A task for a helper is handed over whole, with its commas and its "and then"."""
     ops = parse_other(text, masked)
     return ops if ops and ops[0].kind in ("delegate", "remember") else None
+
+
+def _shown_file(part: str, ops: list[Op]) -> list[Op] | None:
+    """ "find app.py and show it": its text, as the search alone would show no more than its name."""
+    sought = ops[-1].args.get("pattern", "") if ops and ops[-1].kind == "find" else ""
+    single = re.fullmatch(r"(?:\*\*/)?[\w.-]+\.\w+", sought)
+    shown = match(
+        r"(?:show|display|print|give|cat|view|output)(?:\s+me)?\s+(?:it|its\s+(?:text|contents?))(?:\s+to\s+me)?", part
+    )
+    return [Op("read", {}, part, needs="file")] if single and shown else None
 
 
 def _is_bare_verb(part: str) -> bool:

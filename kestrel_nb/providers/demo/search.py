@@ -247,7 +247,7 @@ def _plain(text: str, masked: Masked) -> Found | None:
         ),
         rest,
     )
-    if not found or match(r"look(?:ing)?\s+(?!for\b).*", rest):
+    if not found or match(r"look(?:ing)?\s+(?!for\b|up\b).*", rest):
         return None
     term = re.sub(rf"^(?:{HITS}|{LINES}{HAVING})", "", found["term"], flags=re.I)
     explicit = term != found["term"]

@@ -57,7 +57,7 @@ _OPENINGS = tuple(
     (re.compile(start, re.I), verb)
     for start, verb in (
         (r"^i(?:\s+am|['’]m|\s+was)\s+(?:looking|searching|hunting)\s+for\s+", "find "),
-        (r"^(?:i|we)\s+(?:need|want|would\s+like|['’]?d\s+like)\s+(?=(?:all|every|the|a|any|both)\s)", "show "),
+        (r"^(?:i|we)\s+(?:need|want|would\s+like|['’]?d\s+like)\s+(?=(?:all|every|the|an?|any|both)\s)", "show "),
         (r"^i\s+(?:need|want|would\s+like|['’]?d\s+like)\s+to\s+(?:see|view|look\s+at|know)\s+", "show me "),
         (
             (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .phrases import FILE
 from .text import LITERAL
 from .words import SELF_NAMED
 
@@ -40,9 +41,32 @@ _ANYWHERE = tuple(
 )
 """Only for requests that look for something; what shall be written stays as it is."""
 
+_THINGS = r"(?:files?|lines?|rows?|places?|ones|records?|entries)"
+_HOLDS = (
+    r"(?:(?:start|begin|end)(?:s|ing|ning)?\s+with|contain(?:s|ing)?|mention(?:s|ing)?|match(?:es|ing)?|includ(?:e|es|ing)"
+    r"|have|has|having|hold(?:s|ing)?|say(?:s|ing)?)"
+)
+
 _HEADS = tuple(
     (re.compile(pattern, re.I), plain)
     for pattern, plain in (
+        (
+            r"^(?:check|see|find\s+out|determine|figure\s+out|work\s+out|i\s+wonder|list|identify)\s+(?:me\s+)?"
+            r"(?=(?:which|where|who|how\s+(?:many|often)|in\s+which)\b)",
+            "",
+        ),
+        (r"^(find|locate|search|list|grep|look\s+up)\s+me\s+", r"\1 "),
+        (rf"^where['’]s\s+(?=.+\s{_DEFINED}$)", "where is "),
+        (
+            r"^search\s+(?:for\s+)?(?=(?:all|every|the|any)\s+(?:\w+\s+)?files?\s+(?:with\s+(?:the\s+|an?\s+)?(?:extension|suffix|prefix|name|ending)"
+            r"|(?:that|whose|which)\s+(?:names?\s+)?(?:start|end|begin)|named|called|matching)\b)",
+            "find ",
+        ),
+        (
+            r"^((?:how|count|tell|give|show|report|find|search).*?)\s*,?\s+(?:per|by|for\s+each|for\s+every|in\s+each)\s+file$",
+            r"\1",
+        ),
+        (r"^(?:list|show|find)\s+(?:me\s+)?(notebooks|csvs|images|jsons|logs|yamls)$", r"find all \1"),
         (rf"^{_LOOK}\s+(?:at|into|inside|in|through)\s+", "look at "),
         (r"^(?:preview|skim|page|dump|spit\s+out|pull\s+up|bring\s+up|echo\s+back)\s+(?:through\s+|me\s+)?", "show "),
         (
@@ -93,7 +117,15 @@ _HEADS = tuple(
             rf"^(?:(?:are|is)\s+there\s+|do\s+we\s+have\s+|find\s+)?any\s+(?=(?-i:[A-Z]{{3,}})s?\b|{LITERAL})",
             "search for ",
         ),
-        (r"^(.*\b(?:files?|lines?|ones))\s+(in\s+(?:it|there|them))\s+(.+)$", r"\1 \3 \2"),
+        (
+            rf"^((?:count|search|grep|look|find|list|show|give)(?:\s+me)?)\s+((?:in|inside|under|within|across)\s+.+?)\s+"
+            rf"((?:for\s+)?(?:(?:the|all|every|any|each)\s+)*(?:{_THINGS}|occurrences?|mentions?|how\s+(?:often|many))\b.*)$",
+            r"\1 \3 \2",
+        ),
+        (
+            rf"^(.*?\b{_THINGS})\s+(?:in|of|under|inside|from|within|below|across)\s+(\S.*?)\s+((?:(?:that|which)\s+)?{_HOLDS}\s+.+)$",
+            r"\1 \3 in \2",
+        ),
         (
             rf"^(?:in|on)\s+how\s+many\s+(lines|files|places)\s+(?:of|in|under)\s+(.+?)\s+{_OCCURS}$",
             r"how many \1 in \2 contain \3",
@@ -119,4 +151,7 @@ def plain_wording(part: str) -> str:
             part = pattern.sub(plain, part)
     for pattern, plain in _HEADS:
         part = pattern.sub(plain, part, count=1)
+    several = re.fullmatch(rf"(?:cat|less|more|type|head)((?:\s+{FILE}){{2,}})", part)
+    if several:
+        part = "read " + ", ".join(several[1].split())
     return re.sub(r"\s+", " ", part).strip()
