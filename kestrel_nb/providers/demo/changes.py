@@ -76,7 +76,7 @@ def parse_write(part: str, masked: Masked) -> list[Op] | None:
         ),
         (
             r"(?:write|create|make|generate|save|start|add|put|set\s+up|produce|overwrite|fill)\s+"
-            rf"(?:{FILE_NOUN}{CALLED}|(?:to|into|the\s+file|a|the)\s+)?(?P<file>{FILE})(?:\s+file)?{SAYING}"
+            rf"(?:{FILE_NOUN}{CALLED}|(?:to|into|the\s+file|a|the)\s+)?(?P<file>{FILE}|LICEN[CS]E|Makefile|Dockerfile|README)(?:\s+file)?{SAYING}"
             r"(?P<content>.+)"
         ),
         (

@@ -101,7 +101,7 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
     place = ""
     for part in split_parts(masked.text, STARTS):
         if _only_place(part, masked):
-            place = part
+            place = re.sub(r"^for\s+", "in ", part, flags=re.I)
             continue
         placed = (f"{part} {place}", f"{place} {part}") if place else (_place_last(part), part, _in_last(part, ops))
         found = next((read for text in placed if (read := _part(text, masked, tools)) is not None), None)
@@ -134,6 +134,7 @@ def _place_last(part: str) -> str:
 
 def _only_place(part: str, masked: Masked) -> bool:
     """ "In config.toml, ...": a place for the part that follows."""
+    part = re.sub(r"^for\s+(?=(?:each|every|all)\b)", "in ", part, flags=re.I)
     text, place = take_place(f"x {part}", masked, "in|inside|within|under")
     return text == "x" and part != "here" and place != Place()
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .files import ASK, SHOW
-from .phrases import KIND, Op, file_name, folder_name, kind_glob, match, pattern_of, take_place
+from .phrases import KIND, LITERAL_PART, Op, file_name, folder_name, kind_glob, match, pattern_of, take_place
 from .text import Masked
 from .words import NUMBER, number
 
@@ -256,7 +256,7 @@ def _plain(text: str, masked: Masked) -> Found | None:
         return None
     verb = found["verb"].lower()
     bare_search = re.match(r"(?:search|scan|look|hunt|query)\s+(?!for\b)", rest, re.I)
-    if bare_search and not explicit and masked.literal(term) is None and (" " in term or not place.args()):
+    if bare_search and not explicit and not LITERAL_PART.search(term) and (" " in term or not place.args()):
         return None  # "search src" says where, not what for
     if not explicit and re.match(r"list|show|print|display|give|extract", verb):
         marker = re.fullmatch(r"(?:(?:all|any|every|each|the)\s+)*([A-Z]{3,}s?)", term)

@@ -46,7 +46,7 @@ POLITE = re.compile(
     re.I,
 )
 _TAIL = re.compile(
-    r"(?:[\s,;]*(?:please|pls|plz|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me"
+    r"(?:[\s,;]*(?:please\s+and\s+thank\s+you|please|pls|plz|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me"
     r"|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
     r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright"
     r"|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)"
@@ -57,8 +57,8 @@ _OPENINGS = tuple(
     (re.compile(start, re.I), verb)
     for start, verb in (
         (r"^i(?:\s+am|['’]m|\s+was)\s+(?:looking|searching|hunting)\s+for\s+", "find "),
-        (r"^(?:i|we)\s+(?:need|want|would\s+like|['’]?d\s+like)\s+(?=(?:all|every|the|an?|any|both)\s)", "show "),
-        (r"^i\s+(?:need|want|would\s+like|['’]?d\s+like)\s+to\s+(?:see|view|look\s+at|know)\s+", "show me "),
+        (r"^(?:i|we)(?:\s+(?:need|want|would\s+like)|['’]?d\s+like)\s+(?=(?:all|every|the|an?|any|both)\s)", "show "),
+        (r"^i(?:\s+(?:need|want|would\s+like)|['’]?d\s+like)\s+to\s+(?:see|view|look\s+at|know)\s+", "show me "),
         (
             (
                 r"^(?:i['’]d\s+(?:be\s+grateful|appreciate\s+it)|it['’]d\s+be\s+(?:great|nice)|any\s+chance"

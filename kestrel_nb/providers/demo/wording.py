@@ -19,7 +19,7 @@ _SOURCE = r"(?:files?|modules?|scripts?|documents?|places?|line|page)"
 _DEFINED = r"(?:defined|declared|implemented|created|introduced|assigned)"
 _WHOM = r"(?:function|class|method|variable|constant|symbol)"
 
-_PLACED = r"in|inside|under|below|within|of|are|there|here|do|we"
+_PLACED = r"mentions?|contains?|has|uses?|in|inside|under|below|within|of|are|there|here|do|we"
 _OCCURS = (
     r"(?:do|does|is|are|can|did)\s+(?:the\s+)?(?:word\s+)?(.+?)\s+(?:appear|occur|show\s+up|come\s+up|used|mentioned|found"
     r"|present|be\s+(?:found|seen))"
@@ -33,7 +33,7 @@ _ANYWHERE = tuple(
         (r"\beach\s+and\s+every\b|\bevery\s+single\b|\bany\s+and\s+all\b", "every"),
         (r"\bhow\s+many\s+times\b", "how often"),
         (
-            rf"\b(any|every|each|all|some|only|just)\s+({SELF_NAMED}|py|python|toml|html|css|xml|txt)(?=$|\s+(?:{_PLACED})\b)",
+            rf"\b(any|every|each|all|some|only|just|an?|which|what)\s+({SELF_NAMED}|py|python|toml|html|css|xml|txt)(?=$|\s+(?:{_PLACED})\b)",
             r"\1 \2 files",
         ),
         (r"\bjust\s+(?=the\b)", ""),
@@ -67,6 +67,8 @@ _HEADS = tuple(
             r"\1",
         ),
         (r"^(?:list|show|find)\s+(?:me\s+)?(notebooks|csvs|images|jsons|logs|yamls)$", r"find all \1"),
+        (r"^look\s+(?:up\s+)?(?=(?:what|which|where)\b)", "show me "),
+        (r"\bout\s+of\s+(?=\S+$)", "of "),
         (rf"^{_LOOK}\s+(?:at|into|inside|in|through)\s+", "look at "),
         (r"^(?:preview|skim|page|dump|spit\s+out|pull\s+up|bring\s+up|echo\s+back)\s+(?:through\s+|me\s+)?", "show "),
         (
@@ -123,7 +125,7 @@ _HEADS = tuple(
             r"\1 \3 \2",
         ),
         (
-            rf"^(.*?\b{_THINGS})\s+(?:in|of|under|inside|from|within|below|across)\s+(\S.*?)\s+((?:(?:that|which)\s+)?{_HOLDS}\s+.+)$",
+            rf"^(?!\w+\s+(?:in|inside|under|within|across)\s)(.*?\b{_THINGS})\s+(?:in|of|under|inside|from|within|below|across)\s+(\S.*?)\s+((?:(?:that|which)\s+)?{_HOLDS}\s+.+)$",
             r"\1 \3 in \2",
         ),
         (
