@@ -59,6 +59,8 @@ OWN = (
     tool("mean", "The mean of numbers.", ["numbers"], numbers={"type": "array", "items": NUMBER}),
     tool("ping", "Say that all is well.", []),
     tool("grep", "Search.", ["pattern"], pattern=TEXT, path=TEXT, glob=TEXT),
+    tool("get_weather", "Current weather of a city.", ["city"], city=TEXT),
+    tool("roll_dice", "Roll dice.", ["count", "sides"], count={"type": "integer"}, sides={"type": "integer"}),
 )
 
 
@@ -88,6 +90,11 @@ OWN = (
         ),
         ("what is the mean of 1, 2 and 4?", "mean", {"numbers": [1, 2, 4]}),
         ("ping", "ping", {}),
+        ("what's the weather in Paris?", "get_weather", {"city": "Paris"}),
+        ("get the weather for 'New York'", "get_weather", {"city": "New York"}),
+        ("call get_weather for city Rome", "get_weather", {"city": "Rome"}),
+        ("roll 2 dice with 6 sides", "roll_dice", {"count": 2, "sides": 6}),
+        ("roll_dice with count 3 and sides 20", "roll_dice", {"count": 3, "sides": 20}),
         ("call grep with pattern=await, glob='*.py'", "grep", {"pattern": "await", "glob": "*.py"}),
     ],
 )

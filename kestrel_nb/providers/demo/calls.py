@@ -23,6 +23,8 @@ def parse_call_by_name(part: str, masked: Masked, tools: Sequence[ToolSchema]) -
         found = match(rf"{_CALL}(?:the\s+)?(?:tool\s+)?({name})(?:\s+tool)?(?P<rest>(?:[\s:(,].*)?)", part) or match(
             rf"({name})(?P<rest>\(.*\))", part
         )
+        if not found and re.search(r"[_-]", tool.name):  # a name like that is no English word
+            found = match(rf"({name})(?P<rest>\s+(?:with|on|for|using)\s.+)", part)
         if not found or masked.plain(found[1]).lower() != tool.name.lower():
             continue
         explicit = (
@@ -338,7 +340,9 @@ def _described(tool: ToolSchema, spoken: set[str]) -> bool:
 
 def _from_words(part: str, masked: Masked, tool: ToolSchema, own: set[str], loose: bool) -> dict[str, Any] | None:
     values = [
-        token for token in _TOKENS.findall(part) if token.lower() in _PREPOSITIONS or not _is_noise(token, own, tool)
+        token
+        for token in _TOKENS.findall(re.sub(r"(?<=\w)['’]s\b", "", part))
+        if token.lower() in _PREPOSITIONS or not _is_noise(token, own, tool)
     ]
     arguments = _positional(" ".join(values), masked, tool) if any(v.lower() not in _SKIP for v in values) else None
     if arguments is None and not _required(tool):
@@ -355,6 +359,8 @@ _PREPOSITIONS = frozenset({"from", "to", "in", "by", "as"})
 
 def _is_noise(token: str, own: set[str], tool: ToolSchema) -> bool:
     """True for a word that is no value: of the tool's own, or one without a meaning here."""
+    if token.lower() == tool.name.lower():
+        return True
     options = {str(option).lower() for schema in _properties(tool).values() for option in schema.get("enum") or ()}
     if not token.isalpha() or token.lower() in options:
         return False

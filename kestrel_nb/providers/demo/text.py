@@ -46,7 +46,8 @@ POLITE = re.compile(
     re.I,
 )
 _TAIL = re.compile(
-    r"(?:[\s,;]*(?:please\s+and\s+thank\s+you|please|pls|plz|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me"
+    r"(?:[\s,;]*(?:please\s+and\s+thank\s+you|please|pls|plz"
+    r"|thanks?(?:\s+(?:you|a lot|so much|in advance))*|thx|cheers|for\s+me"
     r"|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
     r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright"
     r"|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)"

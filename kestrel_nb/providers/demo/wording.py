@@ -120,12 +120,13 @@ _HEADS = tuple(
             "search for ",
         ),
         (
-            rf"^((?:count|search|grep|look|find|list|show|give)(?:\s+me)?)\s+((?:in|inside|under|within|across)\s+.+?)\s+"
+            rf"^((?:count|search|grep|look|find|list|show|give)(?:\s+me)?)\s+((?:in|inside|under|within|across)\s+.+)\s+"
             rf"((?:for\s+)?(?:(?:the|all|every|any|each)\s+)*(?:{_THINGS}|occurrences?|mentions?|how\s+(?:often|many))\b.*)$",
             r"\1 \3 \2",
         ),
         (
-            rf"^(?!\w+\s+(?:in|inside|under|within|across)\s)(.*?\b{_THINGS})\s+(?:in|of|under|inside|from|within|below|across)\s+(\S.*?)\s+((?:(?:that|which)\s+)?{_HOLDS}\s+.+)$",
+            rf"^(?!\w+\s+(?:in|inside|under|within|across)\s)(.*?\b{_THINGS})\s+(?:in|of|under|inside|from|within|below|across)"
+            rf"\s+(\S.*?)\s+((?:(?:that|which)\s+)?{_HOLDS}\s+.+)$",
             r"\1 \3 in \2",
         ),
         (
