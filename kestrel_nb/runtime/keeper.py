@@ -65,6 +65,11 @@ class SessionKeeper:
         self._state.mark_written()
         return self._queue.step(step, self._state.detail)
 
+    @property
+    def outlives_the_process(self) -> bool:
+        """True when what is written is still there after a crash."""
+        return not self._hidden and not isinstance(self._store, MemorySessionStore)
+
     async def write_step_now(self) -> bool:
         """Write what is new and return when it is durable (True) or could not be written."""
         task = self.write_step()

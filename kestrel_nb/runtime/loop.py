@@ -37,7 +37,7 @@ class LoopHost(Protocol):
     def append(self, message: ChatMessage) -> ChatMessage: ...
     def unanswered(self) -> tuple[ToolCallPart, ...]: ...
     def add_usage(self, usage: Usage) -> float | None: ...
-    async def save_step(self) -> None: ...
+    async def save_step(self, *, over: bool) -> None: ...
 
 
 @dataclass(kw_only=True, slots=True)
@@ -83,9 +83,9 @@ class RunLoop:
             self._refuse_cut_off(message)
         if not message.tool_calls:
             return True
-        await self.host.save_step()  # a process that dies now leaves the calls, so that the model hears of them
+        await self.host.save_step(over=False)  # after a crash the model then hears of these calls
         over = await self._run_calls(self.host.unanswered())
-        await self.host.save_step()
+        await self.host.save_step(over=True)
         return over
 
     # ---- the model --------------------------------------------------------------------------------------------

@@ -185,9 +185,12 @@ class SessionHost:
         self._emit(SessionUpdated, summary=self.summary())
         return await self._keeper.write_step_now()
 
-    async def save_step(self) -> None:
-        """A step is over."""
-        self._keeper.write_step()
+    async def save_step(self, *, over: bool) -> None:
+        """Save what is new. When a step is ``over``, return only when the store has it: no crash loses it then."""
+        if over and self._keeper.outlives_the_process:
+            await self._keeper.write_step_now()
+        else:
+            self._keeper.write_step()
 
     async def keep_data(self, name: str, text: str) -> str | None:
         """Keep large tool data beside the session; returns where, or None when the store can't."""
