@@ -126,5 +126,6 @@ def declined_text(record: ApprovalRecord) -> str:
     reason = record.decision.reason
     if record.answered_by == "timeout":
         return f"not run: nobody answered the question in time ({reason})"
-    who = "the policy for runs without a person" if record.answered_by == "policy" else "the user"
-    return f"declined: {who} declined this call" + (f". Reason: {reason}" if reason else ".")
+    if record.answered_by == "policy":
+        return f"declined: the policy for runs without a person ({reason or 'deny'}) declined this call."
+    return "declined: the user declined this call" + (f". Reason: {reason}" if reason else ".")

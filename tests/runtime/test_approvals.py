@@ -422,7 +422,7 @@ async def test_o044_a_policy_answers_at_once_and_says_who() -> None:
     asking.stage.manager.subscribe(policy)
     await asking.start()
     text = await asking.end()
-    assert text == "declined: the policy for runs without a person declined this call. Reason: nobody is here"
+    assert text == "declined: the policy for runs without a person (nobody is here) declined this call."
 
 
 # ---- previews ---------------------------------------------------------------------------------------------------
