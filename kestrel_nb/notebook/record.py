@@ -6,27 +6,12 @@ are cut first, then text results, then the text of the model; decisions never.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .record_html import html_form
 from .record_text import markdown_form, plain_form
+from .shown import Caps
 from .view_state import ViewState
 
 LIMIT = 256_000  # bytes of the three forms together, images aside
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
-    """How much of each block is kept."""
-
-    rows: int = 20
-    columns: int = 12
-    lines: int = 40
-    detail: int = 8_000  # characters of a text result
-    diff: int = 80  # lines
-    text: int = 100_000  # characters of one text block of the model
-    arguments: int = 4_000
-    blocks: int = 4_000  # rows without a decision, and notices
 
 
 _LEVELS = (

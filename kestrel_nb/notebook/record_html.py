@@ -22,7 +22,7 @@ from .words import (
 )
 
 if TYPE_CHECKING:
-    from .record import Caps
+    from .shown import Caps
     from .tables import Table
 
 # MathJax of each generation leaves elements of these classes alone.

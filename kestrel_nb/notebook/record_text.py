@@ -21,7 +21,7 @@ from .words import (
 )
 
 if TYPE_CHECKING:
-    from .record import Caps
+    from .shown import Caps
 
 
 class _Form:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from .summaries import duration, shape
 from .tables import Table
@@ -11,8 +12,20 @@ from .view_state import Block, ViewState
 from .visible import one_line
 from .words import declined_word
 
-if TYPE_CHECKING:
-    from .record import Caps
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much of each block is kept."""
+
+    rows: int = 20
+    columns: int = 12
+    lines: int = 40
+    detail: int = 8_000  # characters of a text result
+    diff: int = 80  # lines
+    text: int = 100_000  # characters of one text block of the model
+    arguments: int = 4_000
+    blocks: int = 4_000  # rows without a decision, and notices
+
 
 # Folders whose names tell about one machine, not about the work.
 _PRIVATE_PATH = re.compile(

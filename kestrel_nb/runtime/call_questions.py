@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..protocol.errors import CancelledByUser
 from ..protocol.events import ApprovalRequested, ApprovalResolved
@@ -13,14 +13,12 @@ from ..protocol.messages import JsonObject, ToolCallPart, new_id
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, fingerprint
 from ..protocol.tools import PREVIEW_TYPES, Preview
 from .call_data import copied
+from .call_host import CallHost, CallSettings
 from .execution import failure_text, in_daemon_thread
 from .permissions import decide
 from .signals import CancelSignal, until_cancelled
 from .tools import PreviewingTool, Tool, ToolContext
 from .validation import format_validation_issues, validate_arguments
-
-if TYPE_CHECKING:
-    from .tool_calls import CallHost, CallSettings
 
 
 @dataclass(kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from ..protocol.sessions import (
     Usage,
 )
 from .approvals import ApprovalBroker, ApprovalHandler
+from .call_host import CallSettings
 from .guards import Guards, SessionGuard, SessionGuardContext
 from .listeners import EventListener, Listeners
 from .models import ModelRegistry
@@ -33,7 +34,6 @@ from .secrets import Masker
 from .session import AgentSession, SessionServices
 from .session_host import SessionHost
 from .stores import MemorySessionStore, SessionStore, SharedStore
-from .tool_calls import CallSettings
 from .tools import ToolRegistry
 from .truncation import clean_text
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ..protocol.events import MessageCompleted, Notice, SessionEvent, SessionUpdated
 from ..protocol.messages import ChatMessage, ToolCallPart
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, SessionDetail, SessionSummary, Usage
+from .call_host import CallSettings
 from .keeper import SessionKeeper
 from .listeners import EventListener, Listeners
 from .models import CompletionRequest, ModelRegistry
@@ -21,7 +22,6 @@ from .retry import RetryOptions
 from .session_state import SessionState
 from .signals import CancelSignal
 from .stores import SessionStore
-from .tool_calls import CallSettings
 from .truncation import clean_text
 
 E = TypeVar("E", bound=SessionEvent)

@@ -7,12 +7,10 @@ happens. The loop, direct calls and everything built on them come through ``Tool
 from __future__ import annotations
 
 import inspect
-import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ..protocol.codec import dumps, jsonable
 from ..protocol.errors import CancelledByUser
@@ -27,16 +25,15 @@ from ..protocol.events import (
     ToolStarted,
 )
 from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, tool_message
-from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, fingerprint
+from ..protocol.sessions import ApprovalRecord, fingerprint
 from ..protocol.tools import PermissionDecision, Preview, TodoItem
-from .approvals import AnswerPoll, ApprovalBroker, ApprovalHandler
 from .call_data import copied, json_data
+from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
 from .execution import Failure, Stopped, execute
-from .permissions import PermissionResolver, decide
-from .secrets import Masker
+from .permissions import decide
 from .signals import CancelSignal, until_cancelled
-from .tools import Tool, ToolContext, ToolExecutionResult, ToolRegistry, ToolSession
+from .tools import Tool, ToolContext, ToolExecutionResult
 from .truncation import MAX_TOOL_OUTPUT, clean_text, truncate
 from .validation import normalise
 
@@ -47,34 +44,6 @@ NOT_STORED = "not run: its start could not be stored, and without that it could 
 PROGRESS_CHARS = 500
 
 SkipCause = Literal["declined", "denied", "cancelled", "not_run", "interrupted", "not_decided"]
-
-
-class CallHost(ToolSession, Protocol):
-    """What a call needs of its session."""
-
-    @property
-    def rules(self) -> tuple[PermissionRule, ...]: ...
-    def offers(self, name: str) -> bool: ...
-    def emit(self, kind: type[SessionEvent], **fields: Any) -> None: ...
-    def add_rule(self, rule: PermissionRule) -> None: ...
-    async def question_opened(self, request: ApprovalRequest) -> None: ...
-    async def question_closed(self, record: ApprovalRecord) -> None: ...
-    async def call_started(self, call_id: str, *, asked: bool) -> bool: ...
-    async def keep_data(self, name: str, text: str) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSettings:
-    """What the application decides for all calls. ``to_data`` turns values such as DataFrames into JSON data."""
-
-    tools: ToolRegistry
-    broker: ApprovalBroker
-    logger: logging.Logger
-    masker: Masker
-    resolve_permission: PermissionResolver | None = None
-    approve: ApprovalHandler | None = None
-    poll_answer: AnswerPoll | None = None
-    to_data: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
