@@ -103,6 +103,7 @@ def _new_row(key: str, call_id: str, tool: str) -> Block:
         "detail_kind": "text",
         "cut": 0,
         "table": None,
+        "has_data": False,
         "images": [],
         "seconds": None,
         "diff": None,
@@ -210,6 +211,7 @@ def _executed(row: Block, event: ev.ToolExecuted) -> Block:
         "detail_kind": "error" if event.is_error else "text",
         "cut": max(0, len(content) - DETAIL),
         "table": table,
+        "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
 

@@ -130,7 +130,7 @@ class _Writer:
             parts.append(self._diff(row["diff"]))
         parts += [self._figure(image, i, row) for i, image in enumerate(row["images"], 1)]
         if row["table"] is not None and row["table"]["rows"]:
-            parts.append(self._table(row["table"], rows))
+            parts.append(self._table(row, rows))
         text, rest = shown.detail_of(row, self._caps)
         if text and not (row["diff"] and row["state"] == "done"):
             wrap = " kestrel-wrap" if row["detail_kind"] == "error" else ""
@@ -160,15 +160,20 @@ class _Writer:
             drawing = f'<img{size} alt="{alt}" src="data:{escape_attribute(image["type"])};base64,{image["data"]}">'
         return f'<figure class="kestrel-figure">{drawing}<figcaption>{words}</figcaption></figure>'
 
-    def _table(self, table: Table, rows: list[list[str | None]]) -> str:
-        foot = _label(shown.table_foot(table, len(rows)))
+    def _table(self, row: Block, rows: list[list[str | None]]) -> str:
+        table: Table = row["table"]
+        frame = f"<code>{self.text(shown.frame_of(self._state, row))}</code>"
+        foot = (
+            f'<div class="kestrel-tablefoot"><span>{escape_text(shown.table_foot(table, len(rows)))}</span>'
+            f'<span class="kestrel-sep"> · </span><span>{frame}</span></div>'
+        )
         if not rows:
             return foot
         left = [' class="kestrel-t"' if flag else "" for flag in table["text_columns"]]
         names = "".join(f"<th{cls}>{self.text(name)}</th>" for name, cls in zip(table["columns"], left, strict=True))
         body = "".join(
-            f"<tr><th>{i}</th>{''.join(self._cell(value, cls) for value, cls in zip(row, left, strict=False))}</tr>"
-            for i, row in enumerate(rows)
+            f"<tr><th>{i}</th>{''.join(self._cell(value, cls) for value, cls in zip(cells, left, strict=False))}</tr>"
+            for i, cells in enumerate(rows)
         )
         return (
             '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead><tr><td></td>'

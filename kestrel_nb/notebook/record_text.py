@@ -118,7 +118,8 @@ class _Form:
         right = [True, *(not flag for flag in table["text_columns"])]
         numbered = [[str(i), *cells] for i, cells in enumerate(rows)]
         drawn = [self.table(["", *table["columns"]], right, numbered)] if rows else []
-        return [*drawn, self.words(shown.table_foot(table, len(rows)))]
+        foot = self.words(shown.table_foot(table, len(rows)))
+        return [*drawn, f"{foot} · {self.code(shown.frame_of(self._state, row))}"]
 
 
 class _Markdown(_Form):

@@ -387,7 +387,7 @@ class RowBlock {
     } else {
       foot.append(make("span", null, table.foot));
     }
-    foot.append(make("span", null, make("code", null, `run.frames[${JSON.stringify(this.block.tool)}]`)));
+    foot.append(make("span", null, make("code", null, table.frame)));
     return make("div", null, make("div.kestrel-scroll", null, grid), foot);
   }
 

@@ -51,10 +51,11 @@ class RunView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no ty
         on_answer: OnAnswer,
         on_stop: Callable[[], None],
         workspace: str = "",
+        handle: str = "_",
         schemas: Schemas | None = None,
         sent: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
-        self._state = view_state.initial(model=model, stable=stable, workspace=workspace, sent=sent)
+        self._state = view_state.initial(model=model, stable=stable, workspace=workspace, handle=handle, sent=sent)
         super().__init__(page=page_state(self._state), key=secrets.token_hex(8))
         self._loop = asyncio.get_running_loop()
         self._on_answer, self._on_stop, self._schemas = on_answer, on_stop, schemas

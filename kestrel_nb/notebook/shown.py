@@ -98,6 +98,13 @@ def table_foot(table: Table, shown: int) -> str:
     return foot + (f", {left:,} more {'column' if left == 1 else 'columns'}" if left > 0 else "")
 
 
+def frame_of(state: ViewState, row: Block) -> str:
+    """The code that gives the frame of a row's data: ``run.frames["grep"]``, numbered where there are several."""
+    calls = [block["key"] for block in state["blocks"] if block.get("has_data") and block["tool"] == row["tool"]]
+    key = f'"{row["tool"]}"' if len(calls) < 2 else f'"{row["tool"]}", {calls.index(row["key"])}'
+    return f"{state['handle']}.frames[{key}]"
+
+
 def head(text: str, lines: int, size: int) -> tuple[str, str]:
     """The first lines of ``text``, and a sentence about the rest."""
     every = text.rstrip("\n").split("\n")

@@ -41,6 +41,7 @@ class ViewState(TypedDict):
     model: str
     stable: bool
     workspace: str
+    handle: str
     status: str
     interrupted: bool
     step: int
@@ -54,12 +55,18 @@ class ViewState(TypedDict):
 
 
 def initial(
-    *, model: str = "", stable: bool = False, workspace: str = "", sent: Sequence[Mapping[str, Any]] = ()
+    *,
+    model: str = "",
+    stable: bool = False,
+    workspace: str = "",
+    handle: str = "_",
+    sent: Sequence[Mapping[str, Any]] = (),
 ) -> ViewState:
     """The state before the first event.
 
     ``stable``: the record must be the same on every run, so it leaves out ids, times, durations, tokens, cost and
-    absolute paths. ``workspace``: the folder whose paths the stable record shows as relative. ``sent``: rows of
+    absolute paths. ``workspace``: the folder whose paths the stable record shows as relative. ``handle``: the variable
+    that holds the run, named below its tables. ``sent``: rows of
     ``variable``, ``type``, ``disclosed``, ``values``, ``characters`` that say what the prompt disclosed.
     """
     blocks: list[Block] = []
@@ -69,6 +76,7 @@ def initial(
         model=one_line(model, 120),
         stable=stable,
         workspace=workspace,
+        handle=handle,
         status="running",
         interrupted=True,
         step=0,

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from .rendering import markdown_html, sealed_length
-from .shown import arguments_of, image_words, note_of, row_words, table_foot
+from .shown import arguments_of, frame_of, image_words, note_of, row_words, table_foot
 from .view_state import Block, ViewState
 from .visible import visible
 from .words import (
@@ -122,7 +122,8 @@ def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
     }
     if table is not None and table["rows"]:
         rows = table["rows"][: 10 if short else None]
-        drawn["table"] = {**table, "rows": rows, "foot": table_foot(table, len(table["rows"]))}
+        foot = table_foot(table, len(table["rows"]))
+        drawn["table"] = {**table, "rows": rows, "foot": foot, "frame": frame_of(state, row)}
     return drawn
 
 

@@ -124,6 +124,7 @@ def _has_description(hint: Any) -> bool:
 
 
 def schema_of(model: Any, title: str) -> dict[str, Any]:
+    """The JSON Schema of a pydantic ``model``; ``title`` names the function in errors. Raises ToolSchemaError."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Quiet(GenerateJsonSchema):

@@ -55,7 +55,7 @@ def test_a_finished_run_with_a_table() -> None:
         "       path          line  text\n"
         "    0  src/fetch.py    41      resp = requests.get(url)\n"
         "    1  src/poll.py     12          time.sleep(1)\n"
-        "2 rows × 3 columns\n"
+        '2 rows × 3 columns · _.frames["grep"]\n'
         "Done."
     )
     assert bundle["text/markdown"].startswith(
@@ -334,3 +334,11 @@ def test_a_figure_carries_its_size() -> None:
     assert 'width="2" height="1"' in html
     assert "evil.test" not in html
     assert "Figure 1 of 3, 2 × 1 px" in html
+
+
+def test_each_table_names_its_frame() -> None:
+    events = [*started(), *call("grep", {}, "c1"), *ran("grep", "x", [{"a": 1}], "c1")]
+    events += [*call("grep", {}, "c2"), *ran("grep", "x", [{"a": 2}], "c2"), *ended()]
+    text = render(play(events, handle="run"))["text/plain"]
+    assert 'run.frames["grep", 0]' in text
+    assert 'run.frames["grep", 1]' in text
