@@ -240,7 +240,7 @@ def test_reasons_are_short_sentences() -> None:
         ("src/*", "srcx/a.py", False, False),
         ("src/*", "src/../secret", False, True),
         ("secret/*", "src/../secret/k", False, True),
-        ("secret/*", "/work/ws/secret/k", False, True),
+        ("secret/*", "/code/ws/secret/k", False, True),
         ("secret/*", "SECRET/k", False, True),
         ("secret/*", "secret\\k", False, True),
         ("*.md", "a.md", True, True),
