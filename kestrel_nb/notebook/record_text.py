@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from . import safe_markdown as md
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from .shown import Caps
 
 
-class _Form:
+class _Form(ABC):
     """Writes one form; ``_Markdown`` and ``_Plain`` differ only in how a piece of text is put down."""
 
     between = "\n\n"
@@ -33,23 +34,29 @@ class _Form:
         self._state, self._caps = state, caps
         self._scrub = shown.Scrub(state)
 
+    @abstractmethod
     def bold(self, text: str) -> str:
-        raise NotImplementedError
+        """Strong text."""
 
+    @abstractmethod
     def code(self, text: str) -> str:
-        raise NotImplementedError
+        """Code within a line."""
 
+    @abstractmethod
     def words(self, text: str) -> str:
-        raise NotImplementedError
+        """Plain words."""
 
+    @abstractmethod
     def prose(self, text: str) -> str:
-        raise NotImplementedError
+        """Text of the model."""
 
+    @abstractmethod
     def block(self, text: str) -> str:
-        raise NotImplementedError
+        """Lines as they are."""
 
+    @abstractmethod
     def table(self, columns: list[str], right: list[bool], rows: list[list[str]]) -> str:
-        raise NotImplementedError
+        """A table; ``right`` says which columns align right."""
 
     def write(self) -> str:
         """The whole form."""
