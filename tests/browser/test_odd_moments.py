@@ -1,5 +1,6 @@
 """What happens to an open question when pages come and go, the kernel restarts, or the cell is run again."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -145,3 +146,37 @@ def test_two_pages_open_before_the_run(open_lab: Open, second_page: Open) -> Non
     page.wait_text(3, "after [['alpha', 1]] completed")
     page.wait_text(2, "All done.")
     expect(card(page, 2)).to_have_count(0)
+
+
+def test_the_notebook_closed_and_opened_again_inside_jupyterlab(open_lab: Open) -> None:
+    page = asked(open_lab)
+    page.save()
+    path = page.name
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.dispose(); }")
+    expect(page.page.locator(".jp-Notebook")).to_have_count(0)
+    page.page.evaluate("path => { window.jupyterapp.commands.execute('docmanager:open', { path }); }", path)
+    page.wait_cells()
+    wait_card(page, 2)
+    press(page, 2, "Approve")
+    page.wait_text(2, "All done.")
+
+
+def question(page: NotebookPage) -> str:
+    """The id of the question on the card."""
+    found = re.search(r"appr_\w+", card(page, 2).inner_text())
+    assert found is not None
+    return found.group()
+
+
+def test_restart_and_run_all_while_the_question_is_open(open_lab: Open) -> None:
+    page = asked(open_lab)
+    old = question(page)
+    page.command("notebook:restart-run-all")
+    page.page.locator(".jp-Dialog .jp-mod-accept").click()
+    page.page.wait_for_function(
+        "old => { const c = document.querySelector('.kestrel-card'); return c && !c.innerText.includes(old); }", arg=old
+    )
+    wait_card(page, 2)
+    press(page, 2, "Approve")
+    page.wait_text(3, "after [['alpha', 1]] completed")
+    assert_one_record(page.save(), 2)
