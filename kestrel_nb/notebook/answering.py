@@ -57,7 +57,6 @@ class PersonAnswers:
         self._broker = broker
         self._view = view
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._one_at_a_time = asyncio.Lock()
         self.used_stdin = False  # no browser drew the view in time: this front end may have none
 
     def on_event(self, event: SessionEvent) -> None:
@@ -78,15 +77,13 @@ class PersonAnswers:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._view.ready.wait(), HANDSHAKE_S)
                 return
-        async with self._one_at_a_time:
-            self.used_stdin = True
-            try:
-                reply = await ask_stdin(question(request))
-            except (EOFError, OSError, NotImplementedError):
-                return  # the question stays open for the other roads
-            decision = read_reply(reply)
-            with contextlib.suppress(ApprovalError):
-                self._broker.resolve(request.id, decision, answered_by="stdin")
+        self.used_stdin = True
+        try:
+            reply = await ask_stdin(question(request))
+        except (EOFError, OSError, NotImplementedError):
+            return  # the question stays open for the other roads
+        with contextlib.suppress(ApprovalError):
+            self._broker.resolve(request.id, read_reply(reply), answered_by="stdin")
 
 
 def question(request: ApprovalRequest) -> str:

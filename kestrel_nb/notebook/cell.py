@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from keyword import iskeyword
 from typing import Any, cast
 
 from ..protocol.errors import UsageError
@@ -23,6 +25,7 @@ class CellOptions:
     max_steps: int | None = None
     headless: HeadlessPolicy | None = None
     background: bool = False
+    help: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,15 @@ class Option:
     read: Callable[[str], Any]
 
 
+# Names that IPython itself moves on after each cell; a value that is put there stops that.
+_SHELL_NAMES = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|In|Out|exit|quit|get_ipython")
+
+
 def _name(text: str) -> str:
-    if not text.isidentifier():
+    if not text.isidentifier() or iskeyword(text):
         raise UsageError(f'-o needs a name for a variable, "{text}" is none')
+    if _SHELL_NAMES.fullmatch(text):
+        raise UsageError(f'-o needs a name of your own, "{text}" is IPython\'s; _ holds the run anyway')
     return text
 
 
@@ -55,7 +64,10 @@ def _policy(text: str) -> HeadlessPolicy:
 
 
 def _tools(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(",") if name)
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError("-t needs names of tools, separated by commas; %kestrel tools lists them")
+    return names
 
 
 OPTIONS = (
@@ -66,6 +78,7 @@ OPTIONS = (
     Option(("--max-steps",), "N", "stop after N model calls", "max_steps", _steps),
     Option(("--headless",), "POLICY", "ask nobody: deny, approve or fail", "headless", _policy),
     Option(("-b", "--background"), None, "return at once; the run goes on in this cell", "background", bool),
+    Option(("-h", "--help"), None, "show this list", "help", bool),
 )
 _BY_NAME = {name: option for option in OPTIONS for name in option.names}
 USAGE = "usage: %%kestrel [-m MODEL] [-s SESSION] [-o NAME] [-t TOOLS] [--max-steps N] [--headless POLICY] [-b]"
@@ -77,14 +90,17 @@ def parse_cell(line: str) -> CellOptions:
     words = split_words(line)
     while words:
         word = words.pop(0)
-        name, _, attached = word.partition("=")
+        name, equals, attached = word.partition("=")
         option = _BY_NAME.get(name)
         if option is None:
             raise UsageError(_unknown(word))
         if option.value is None:
+            if equals:
+                raise UsageError(f"{name} takes no value")
             chosen[option.field] = True
             continue
-        value = attached or (words.pop(0) if words else "")
+        follows = bool(words) and not words[0].startswith("-")
+        value = attached if equals else words.pop(0) if follows else ""
         if not value:
             raise UsageError(f"{name} needs a value: {name} {option.value}")
         chosen[option.field] = option.read(value)
@@ -95,8 +111,9 @@ def split_words(line: str) -> list[str]:
     """``line`` as words; quotes hold words together. Raises UsageError for a quote that is not closed."""
     try:
         return shlex.split(line)
-    except ValueError:
-        raise UsageError(f"a quote is not closed in: {line.strip()}") from None
+    except ValueError as error:
+        problem = "nothing follows the backslash" if "escape" in str(error) else "a quote is not closed"
+        raise UsageError(f"{problem} in: {line.strip()}") from None
 
 
 def _unknown(word: str) -> str:

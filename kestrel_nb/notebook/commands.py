@@ -15,7 +15,8 @@ from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
 from .cell import OPTIONS, split_words
 from .inbox import Inbox
-from .state import NotebookState, current, is_tool, variables_of
+from .state import NotebookState, current, variables_of
+from .user_tools import is_tool
 
 
 class Text:
@@ -34,7 +35,7 @@ async def run_line(line: str) -> Any:
         words = split_words(line)
         if not words:
             raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
-        command = COMMANDS.get(words[0])
+        command = COMMANDS.get("help" if words[0] in ("-h", "--help") else words[0])
         if command is None:
             near = get_close_matches(words[0], COMMANDS, n=1)
             hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
@@ -67,8 +68,10 @@ async def _use(state: NotebookState, words: list[str]) -> None:
         return
     await state.app.initialize()
     if is_tool(value):
-        state.app.tools.register(value, replace=True)  # type: ignore[arg-type]
+        state.tools.take(state.app, words[0])
         return
+    if callable(value) and not state.app.models.has(words[0]):
+        raise UsageError(f'"{words[0]}" is no tool yet; put @tool above its definition and run that cell again')
     try:
         state.app.models.set_default(words[0])
     except KestrelError as error:
@@ -204,6 +207,10 @@ async def _inbox(state: NotebookState, words: list[str]) -> Inbox:
 
 
 async def _help(state: NotebookState, words: list[str]) -> Text:
+    return help_text(words)
+
+
+def help_text(words: list[str]) -> Text:
     """What there is, or one word of it."""
     if words and words[0] in COMMANDS:
         command = COMMANDS[words[0]]

@@ -12,10 +12,13 @@ import re
 from typing import Any
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TokenTransformBase
 
-_CELL = re.compile(r"%%kestrel(?:[ \t]+(?P<line>.*))?$")
+_CELL = re.compile(r"[ \t]*%%kestrel(?:[ \t]+(?P<line>.*))?$")
+_RUNNER = re.compile(r"%%(capture|time|timeit|prun)\b")  # magics that run their body, but await nothing in it
 _RUN_CELL = "await __import__('kestrel_nb.notebook.run_cell', fromlist=['run_cell']).run_cell"
+_REFUSE = "__import__('kestrel_nb.notebook.magics', fromlist=['refuse']).refuse"
 _RUN_LINE = "await __import__('kestrel_nb.notebook.commands', fromlist=['run_line']).run_line"
 
 
@@ -29,12 +32,26 @@ class CellRewrite:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """The lines of the cell, rewritten when it is ours."""
-        start = next((index for index, line in enumerate(lines) if line.strip()), 0)
-        found = _CELL.match(lines[start].rstrip("\r\n")) if lines and self._shell.autoawait else None
-        if found is None:
-            return lines
-        body = "".join(lines[start + 1 :])
-        return [f"{_RUN_CELL}({(found['line'] or '').strip()!r}, {body!r})\n"]
+        start, found = _begin(lines)
+        if found is not None and self._shell.autoawait:
+            body = "".join(lines[start + 1 :])
+            return [f"{_RUN_CELL}({(found['line'] or '').strip()!r}, {body!r})\n"]
+        runner = _RUNNER.match(lines[start]) if lines else None
+        if runner and _begin(lines[start + 1 :])[1]:
+            return [f"{_REFUSE}({runner[0]!r})\n"]
+        return lines
+
+
+def _begin(lines: list[str]) -> tuple[int, re.Match[str] | None]:
+    """The first line that is neither empty nor a comment, and its match when it is ours."""
+    said = (index for index, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#"))
+    start = next(said, 0)
+    return start, _CELL.match(lines[start].rstrip("\r\n")) if lines else None
+
+
+def refuse(runner: str) -> None:
+    """Raise UsageError: a magic that awaits nothing stands above ``%%kestrel``, and would drop the request."""
+    raise UsageError(f"{runner} can't wait for a run: %%kestrel has to be the first line of its cell")
 
 
 class LineRewrite(TokenTransformBase):  # type: ignore[misc]
@@ -48,7 +65,10 @@ class LineRewrite(TokenTransformBase):  # type: ignore[misc]
 
     @classmethod
     def find(cls, tokens_by_line: list[list[Any]]) -> LineRewrite | None:
-        """The first such line."""
+        """The first such line, in a shell that awaits."""
+        shell = get_ipython()
+        if shell is None or not shell.autoawait:
+            return None
         for line in tokens_by_line:
             words = [token for token in line if token.string.strip()]
             texts = [token.string for token in words[:4]]

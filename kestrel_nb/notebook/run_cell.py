@@ -14,26 +14,30 @@ from typing import Any
 from IPython.core.error import UsageError as ShellUsageError
 from IPython.display import display
 
-from ..protocol.errors import ApprovalError, KestrelError
-from ..protocol.events import SessionEvent
+from ..protocol.errors import ApprovalError, KestrelError, StoreError
+from ..protocol.events import Notice, SessionEvent
 from ..protocol.sessions import ApprovalDecision, RunResult
 from ..runtime.run import RunOptions
 from ..runtime.session import AgentSession
 from . import record, view_state
 from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import USAGE, CellOptions, parse_cell
+from .commands import help_text
 from .handle import RunHandle
 from .state import NotebookState, current
-from .waiting import kernel, stdin_allowed, ticking
+from .waiting import breaking_stalls, kernel, stdin_allowed, ticking
 
 STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
+
+ERROR_CHARS = 500  # of a failed run's error in the cell's own error line; the record shows more
 
 
 class RunError(Exception):
     """A run failed. Raised in the cell after its record was shown, so that Run All stops; one line, no traceback."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"kestrel: {self}"]
+        text = " ".join(str(self).split())
+        return [f"kestrel: {text[:ERROR_CHARS]}{'…' if len(text) > ERROR_CHARS else ''}"]
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -48,6 +52,9 @@ async def run_cell(line: str, body: str) -> None:
     state = current()
     try:
         options = parse_cell(line)
+        if options.help:
+            display(help_text([]))
+            return
         prompt = body.removesuffix("\n")
         if not prompt.strip():
             raise KestrelError(f"the cell has no request: write it below the %%kestrel line. {USAGE}")
@@ -62,6 +69,7 @@ async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
     app = state.app
     await app.initialize()
     policy = state.policy(options)
+    state.tools.refresh(app)
     tools = state.pick_tools(options.tools) if options.tools is not None else None
     if options.model:
         app.models.get(options.model)
@@ -72,12 +80,15 @@ async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
         session,
         None if live else policy,
         RunOptions(model=options.model, max_steps=options.max_steps, tools=tools),
+        options.output,
     )
 
 
 async def _show(state: NotebookState, screen: Screen, prompt: str, options: CellOptions) -> None:
     try:
         screen.start(prompt)
+    except StoreError as error:
+        raise ShellUsageError(f"{error}{state.about_store()}") from None
     except KestrelError as error:
         raise ShellUsageError(str(error)) from None
     handle = state.last = screen.handle
@@ -103,7 +114,12 @@ class Screen:
     """One run on the screen: feeds the view and the handle with events, and ends with the record."""
 
     def __init__(
-        self, state: NotebookState, session: AgentSession, policy: HeadlessPolicy | None, options: RunOptions
+        self,
+        state: NotebookState,
+        session: AgentSession,
+        policy: HeadlessPolicy | None,
+        options: RunOptions,
+        variable: str | None = None,
     ) -> None:
         self.policy = policy
         self.handle = RunHandle(session)
@@ -114,15 +130,15 @@ class Screen:
         self._interrupted = False
         self._view: Any = None
         self._shown: Any = None
-        self._picture = self._first_picture(session, options.model)
+        self._picture = self._first_picture(session, options.model, variable or "_")
         self._unsubscribe: Callable[[], None] = lambda: None
         self._answers: PersonAnswers | PolicyAnswers | None = None
 
-    def _first_picture(self, session: AgentSession, model: str | None) -> Any:
+    def _first_picture(self, session: AgentSession, model: str | None, variable: str) -> Any:
         info = self._app.models.get(model or session.model or None).info
         self._stable = info.provider in STABLE_PROVIDERS
         self._label = info.label or info.id
-        return view_state.initial(model=self._label, stable=self._stable, workspace=session.workspace)
+        return view_state.initial(model=self._label, stable=self._stable, workspace=session.workspace, handle=variable)
 
     def start(self, prompt: str) -> None:
         """Show the view and start the run. Raises KestrelError when it can't start; nothing is shown then."""
@@ -133,6 +149,8 @@ class Screen:
         except BaseException:
             self._close()
             raise
+        for text in self._state.tools.news():
+            self._session.emit(Notice, run_id=self._run.run_id, level="info", code="tool_replaced", text=text)
         if self._view is not None:
             self._shown = display(self._view, display_id=True)
 
@@ -183,6 +201,7 @@ class Screen:
             on_answer=self._on_answer,
             on_stop=self._on_stop,
             workspace=self._session.workspace,
+            handle=self._picture["handle"],
             schemas=self._schema,
         )
 
@@ -226,7 +245,8 @@ class Screen:
     async def finish_in_cell(self) -> None:
         """Await the run as a cell does: Interrupt cancels it, a failure raises, Stop and declines don't."""
         try:
-            await self.finish()
+            with breaking_stalls():
+                await self.finish()
         except asyncio.CancelledError:
             self._session.cancel()
             with contextlib.suppress(asyncio.CancelledError):  # pressed again: the record is due all the same

@@ -15,10 +15,10 @@ from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
 from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
-from ..runtime.tools import Tool
 from .answering import POLICIES, HeadlessPolicy
 from .cell import CellOptions
 from .handle import RunHandle
+from .user_tools import UserTools, is_tool
 
 POLICY_VARIABLE = "KESTREL_HEADLESS"  # the policy for notebooks that are executed without a person
 HOME_VARIABLE = "KESTREL_HOME"  # where sessions are stored instead of the user's data folder
@@ -33,6 +33,7 @@ class NotebookState:
         self._session: AgentSession | None = None
         self.last: RunHandle | None = None
         self.background: set[asyncio.Task[None]] = set()
+        self.tools = UserTools(self.namespace)
         self._short_ids: dict[str, str] = {}
 
     @property
@@ -51,9 +52,14 @@ class NotebookState:
         """True once an application is there to be closed."""
         return self._app is not None
 
+    def about_store(self) -> str:
+        """Where sessions are kept and how to choose another place, for an error of the store."""
+        return f"; sessions are kept in {store_folder()}, {HOME_VARIABLE} names another folder"
+
     def use_app(self, app: Kestrel) -> None:
         """Work with ``app`` from now on, in a new session."""
         self._app, self._session = app, None
+        self.tools.forget()
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -111,12 +117,12 @@ class NotebookState:
         """
         chosen = []
         for name in names:
-            value = self.namespace.get(name)
-            if is_tool(value):
-                self.app.tools.register(cast(Tool, value), replace=True)
-                chosen.append(cast(Tool, value).schema.name)
+            if is_tool(self.namespace.get(name)):
+                chosen.append(self.tools.take(self.app, name))
             elif self.app.tools.get(name):
                 chosen.append(name)
+            elif callable(self.namespace.get(name)):
+                raise UsageError(f'"{name}" is no tool yet; put @tool above its definition and run that cell again')
             else:
                 known = [schema.name for schema in self.app.tools.schemas()]
                 near = get_close_matches(name, known, n=1)
@@ -170,11 +176,6 @@ def store_folder() -> str:
     from platformdirs import user_data_dir
 
     return user_data_dir("kestrel-nb", appauthor=False)
-
-
-def is_tool(value: Any) -> bool:
-    """True for an object that fulfils the tool contract."""
-    return hasattr(getattr(value, "schema", None), "parameters") and callable(getattr(value, "execute", None))
 
 
 _states: dict[int, NotebookState] = {}

@@ -10,16 +10,23 @@ import asyncio
 import builtins
 import contextlib
 import inspect
+import signal
 import sys
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from IPython.core.getipython import get_ipython
 
 from ..runtime.approvals import TICK_S
 from ..runtime.execution import in_daemon_thread
+from ..runtime.signals import contains
 
 OLDEST_IPYKERNEL = "7.4"  # the first that handles widget messages while a cell awaits
+STALLED_S = 0.5  # a loop that has not ticked for so long is blocked by code that does not await
 
 
 @contextlib.asynccontextmanager
@@ -27,7 +34,8 @@ async def ticking() -> AsyncIterator[None]:
     """Wake the loop ten times a second, so that Interrupt reaches a cell whose await is idle."""
 
     async def tick() -> None:
-        while True:  # noqa: ASYNC110 - waking up is the purpose
+        while True:
+            _Ticks.last = time.monotonic()
             await asyncio.sleep(TICK_S)
 
     task = asyncio.ensure_future(tick())
@@ -35,6 +43,52 @@ async def ticking() -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
+
+
+class _Ticks:
+    """When the loop last ticked, in ``time.monotonic`` seconds."""
+
+    last = 0.0
+
+
+@contextlib.contextmanager
+def breaking_stalls() -> Iterator[None]:
+    """Let Interrupt end a tool or a model that blocks the loop; it would wait for the loop otherwise.
+
+    Code of a run that blocks gets a KeyboardInterrupt, as in an ordinary cell. Only while a run ticks, only in the
+    main thread of a kernel: signals come nowhere else.
+    """
+    if kernel() is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    watches: list[threading.Timer] = []
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if callable(before):
+            before(number, frame)
+        if time.monotonic() - _Ticks.last < STALLED_S:
+            watch = threading.Timer(STALLED_S, _interrupt_again, (_Ticks.last,))  # it may just have begun to block
+            watch.daemon = True
+            watches.append(watch)
+            watch.start()
+        elif contains(frame):
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        for watch in watches:
+            watch.cancel()  # the next cell must not get it
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt_again(seen: float) -> None:
+    main = threading.main_thread().ident
+    can_send = hasattr(signal, "pthread_kill")  # elsewhere a second press of the button does it
+    if _Ticks.last == seen and main is not None and can_send:
+        signal.pthread_kill(main, signal.SIGINT)
 
 
 def kernel() -> Any:
@@ -65,13 +119,26 @@ async def ask_stdin(prompt: str) -> str:
         ident = here._get_shell_context_var(here._shell_parent_ident)
     except AttributeError:  # another kernel: ask in the blocking way, without clicks meanwhile
         return builtins.input(prompt)  # noqa: ASYNC250 - there is no other way
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        return await _ask_front_end(here, ident, prompt)
+
+
+async def _ask_front_end(here: Any, ident: Any, prompt: str) -> str:
     from zmq import DONTWAIT  # type: ignore[attr-defined]
 
     receive, socket = here.session.recv, here.stdin_socket
     while receive(socket, DONTWAIT)[1] is not None:
         pass  # late answers to older questions
     content = {"prompt": prompt, "password": False}
-    here.session.send(socket, "input_request", content, here.get_parent("shell"), ident=ident)
-    while (reply := receive(socket, DONTWAIT)[1]) is None:  # noqa: ASYNC110 - a socket that can only be polled
-        await asyncio.sleep(TICK_S / 2)
-    return str(reply["content"]["value"])
+    sent = here.session.send(socket, "input_request", content, here.get_parent("shell"), ident=ident)
+    while True:
+        reply = receive(socket, DONTWAIT)[1]
+        if reply is None:
+            await asyncio.sleep(TICK_S / 2)
+        # The box of an older question may still stand on the page: its answer is none to this one.
+        elif reply["parent_header"].get("msg_id", "") in ("", sent["header"]["msg_id"]):
+            return str(reply["content"]["value"])
+
+
+# There is one stdin channel: of two questions at once, each could take the other's answer.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()

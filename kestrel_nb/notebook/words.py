@@ -122,10 +122,10 @@ def _by(state: ViewState, answer: dict[str, Any]) -> Sentence:
     if by == "cancel":
         who = "by the interrupt" if state["interrupted"] else "because the run was stopped"
         return [["", f" {who}; nobody had answered yet"]]
-    if state["stable"]:
-        return [["", " by a rule"]] if by == "rule" else []
     if by == "timeout":
         return [["", f" because nobody answered{_within(answer['limit_s'])}"]]
+    if state["stable"]:
+        return [["", " by a rule"]] if by == "rule" else []
     if by == "button":
         return [["", " by you with the button"]]
     if by == "command":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Protocol
 
-from ..protocol.errors import DuplicateNameError, ModelNotFoundError
+from ..protocol.errors import DuplicateNameError, ModelNotFoundError, UsageError
 from ..protocol.messages import ChatMessage, Part, ReasoningPart, TextPart, ToolCallPart
 from ..protocol.sessions import ModelInfo, Usage
 from ..protocol.tools import ToolSchema
@@ -95,7 +95,12 @@ class ModelRegistry:
         self._first: str | None = None
 
     def register(self, model: LanguageModel, *, set_default: bool = False) -> Callable[[], None]:
-        """Add ``model``. Returns a disposer. Raises DuplicateNameError when its id is taken."""
+        """Add ``model``. Returns a disposer.
+
+        Raises DuplicateNameError when its id is taken, UsageError for an object that is no model.
+        """
+        if not isinstance(getattr(model, "info", None), ModelInfo) or not callable(getattr(model, "generate", None)):
+            raise UsageError(f"a model has info (a ModelInfo) and generate; {type(model).__name__} lacks one of them")
         name = model.info.id
         if name in self._models:
             raise DuplicateNameError(f'a model "{name}" is already registered; dispose of it first')

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any, TypeVar
 
 from ..protocol.errors import CancelledByUser
@@ -124,6 +125,15 @@ async def _contained(work: Awaitable[T], signal: CancelSignal) -> T:
         raise CancelledByUser(signal.reason) from error
     except BaseException as error:
         raise WorkExited(f"{type(error).__name__}: {error}") from error
+
+
+def contains(frame: FrameType | None) -> bool:
+    """True when ``frame`` runs inside work of ``until_cancelled``: a KeyboardInterrupt there ends that work."""
+    while frame is not None:
+        if frame.f_code is _contained.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _waker(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> Callable[[], None]:
