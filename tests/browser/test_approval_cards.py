@@ -117,6 +117,7 @@ def test_stop_ends_the_run_and_not_run_all(open_lab: Open) -> None:
     page.run_all()
     page.button(2, "Stop").wait_for(timeout=30_000)
     page.output(2).get_by_text("wait", exact=True).first.wait_for()
+    page.shot("run")
     pressed = press(page, 2, "Stop")
     page.wait_text(3, "after cancelled")
     assert time.monotonic() - pressed < SOON
