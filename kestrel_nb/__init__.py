@@ -23,10 +23,11 @@ if TYPE_CHECKING:
         ToolCallError,
         ToolError,
     )
-    from .protocol.sessions import ApprovalDecision, CreateSessionRequest, PermissionRule, RunResult, Usage
+    from .protocol.sessions import ApprovalDecision, CreateSessionRequest, ModelInfo, PermissionRule, RunResult, Usage
     from .protocol.tools import ToolSchema
     from .runtime.file_store import FileSessionStore
     from .runtime.manager import SessionManager
+    from .runtime.models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
     from .runtime.session import AgentSession
     from .runtime.stores import MemorySessionStore
     from .runtime.tools import ToolContext, ToolExecutionResult
@@ -38,13 +39,17 @@ __all__ = [
     "AgentSession",
     "ApprovalDecision",
     "ApprovalError",
+    "CompletionRequest",
+    "CompletionResponse",
     "CreateSessionRequest",
     "FileSessionStore",
     "Kestrel",
     "KestrelConfig",
     "KestrelError",
+    "LanguageModel",
     "MemorySessionStore",
     "ModelError",
+    "ModelInfo",
     "ModelRequestError",
     "PermissionRule",
     "RunResult",
@@ -52,6 +57,7 @@ __all__ = [
     "SessionError",
     "SessionManager",
     "StoreError",
+    "TokenDelta",
     "ToolCallError",
     "ToolContext",
     "ToolError",
@@ -71,10 +77,11 @@ _HOMES = {
         "ApprovalError KestrelError ModelError ModelRequestError SandboxViolationError SessionError StoreError "
         "ToolCallError ToolError"
     ),
-    "protocol.sessions": "ApprovalDecision CreateSessionRequest PermissionRule RunResult Usage",
+    "protocol.sessions": "ApprovalDecision CreateSessionRequest ModelInfo PermissionRule RunResult Usage",
     "protocol.tools": "ToolSchema",
     "runtime.file_store": "FileSessionStore",
     "runtime.manager": "SessionManager",
+    "runtime.models": "CompletionRequest CompletionResponse LanguageModel TokenDelta",
     "runtime.session": "AgentSession",
     "runtime.stores": "MemorySessionStore",
     "runtime.tools": "ToolContext ToolExecutionResult",

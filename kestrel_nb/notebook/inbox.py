@@ -9,10 +9,11 @@ from ..protocol.messages import ToolCallPart
 from ..protocol.sessions import ApprovalRequest
 from .rendering import escape_text
 from .summaries import arguments_line
-from .visible import visible
+from .visible import one_line, visible
 
 if TYPE_CHECKING:
     from ..frames import DataFrame
+    from ..runtime.manager import SessionManager
     from .state import NotebookState
 
 HOW = 'Answer: %kestrel approve ID, or %kestrel decline ID "reason"'
@@ -33,7 +34,7 @@ class Inbox:
         sessions = state.app.sessions
         titles = {summary.id: summary.title or summary.id for summary in sessions.list()}
         questions = [
-            (state.short_id(request), request, titles.get(request.session_id, request.session_id))
+            (state.short_id(request), _as_asked(sessions, request), titles.get(request.session_id, request.session_id))
             for request in state.app.approvals.pending()
         ]
         interrupted = [(call, titles[id]) for id in sorted(titles) for call in sessions.get(id).interrupted]
@@ -99,7 +100,7 @@ def _table(questions: list[tuple[str, ApprovalRequest, str]]) -> str:
     rows = ""
     for short, request, title in questions:
         call = _code(arguments_line(request.arguments))
-        cells = (_code(short), _code(request.tool), call, escape_text(title), _words(request))
+        cells = (_code(short), _code(request.tool), call, escape_text(one_line(title, 48)), _words(request))
         rows += "<tr>" + "".join(f'<td class="kestrel-t">{cell}</td>' for cell in cells) + "</tr>"
     table = f'<table class="kestrel-table"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     return f'<div class="kestrel-scroll">{table}</div>'
@@ -111,6 +112,14 @@ def _code(text: str) -> str:
 
 def _arguments(call: ToolCallPart) -> str:
     return arguments_line(call.arguments or {})
+
+
+def _as_asked(sessions: SessionManager, request: ApprovalRequest) -> ApprovalRequest:
+    """The question with its own time limit when a run in another process waits for it; here no clock runs."""
+    session = sessions.get(request.session_id) if sessions.has(request.session_id) else None
+    if session is None or session.owner is None:
+        return request
+    return next((stored for stored in session.pending if stored.id == request.id), request)
 
 
 def _left(request: ApprovalRequest) -> int | None:

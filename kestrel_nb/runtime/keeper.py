@@ -110,6 +110,15 @@ class SessionKeeper:
         self._owned = True
         return store.load_now(id)
 
+    def owner(self) -> str | None:
+        """Which other process owns the session; None when none does, or nobody can tell."""
+        if self.owned or self._hidden or not isinstance(self._store, SharedStore):
+            return None
+        try:
+            return self._store.owner(self._state.base.id)
+        except (KestrelError, OSError):
+            return None
+
     def release(self) -> None:
         """Own it no longer."""
         if self._owned and self._shared is not None:

@@ -118,6 +118,11 @@ class OwnedSession(SessionHost):
         """True when this process works on it, with a store that several processes share."""
         return self._keeper.owned
 
+    @property
+    def owner(self) -> str | None:
+        """Which other process works on it, in words for a person; None when none does."""
+        return self._keeper.owner()
+
     def drop(self) -> None:
         """Let go of the session in this process: it stays in the store."""
         self._dropped = True

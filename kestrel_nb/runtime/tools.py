@@ -107,7 +107,13 @@ class ToolRegistry:
         Raises DuplicateNameError when the name is taken (unless ``replace``), ToolSchemaError when the name or the
         schema can't be used. ``check=False`` leaves the schema to its first use: for tools that tests already hold.
         """
-        name = tool.schema.name
+        schema = getattr(tool, "schema", None)
+        if not isinstance(schema, ToolSchema) or not callable(getattr(tool, "execute", None)):
+            raise ToolSchemaError(
+                f"{getattr(tool, '__name__', type(tool).__name__)} is no tool: put @tool from kestrel_nb above the "
+                "function, or give an object with a schema and an execute method"
+            )
+        name = schema.name
         if not NAME.fullmatch(name):
             raise ToolSchemaError(f'tool name "{name}": use 1 to 64 letters, digits, "_" or "-"')
         if name in self._tools and not replace:
@@ -115,7 +121,7 @@ class ToolRegistry:
         if check:
             from .validation import check_schema
 
-            check_schema(tool.schema.parameters)
+            check_schema(schema.parameters)
         self._tools[name] = tool
 
         def dispose() -> None:

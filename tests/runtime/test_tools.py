@@ -41,3 +41,9 @@ def test_schemas_that_can_not_be_used(parameters: Any) -> None:
     with pytest.raises(ToolSchemaError):
         tools.register(FunctionTool("t", lambda *_: "ok", parameters=parameters))
     assert tools.size == 0
+
+
+@pytest.mark.parametrize("thing", [lambda: None, object(), "grep", None, 3])
+def test_what_is_no_tool_is_refused_with_what_to_do(thing: Any) -> None:
+    with pytest.raises(ToolSchemaError, match="put @tool from kestrel_nb above"):
+        ToolRegistry().register(thing)
