@@ -158,6 +158,7 @@ def _resolved(row: Block, event: ev.ApprovalResolved) -> Block:
         "remember": decision.remember if decision.approved else None,
         "limit_s": _limit(event.request),
     }
+    row = row if row["arguments"] else _with_arguments(row, asked)  # asked by a run before this one
     row = {**row, "card": None, "decision": answer}
     if row["state"] in _OPEN:
         row["state"] = "running" if decision.approved else "not-run" if event.answered_by == "cancel" else "declined"

@@ -17,6 +17,7 @@ from .cell import OPTIONS, split_words
 from .inbox import Inbox
 from .state import NotebookState, current, variables_of
 from .user_tools import is_tool
+from .waiting import interruptible
 
 
 class Text:
@@ -42,7 +43,8 @@ async def run_line(line: str) -> Any:
             raise UsageError(f'no command "{words[0]}"; {hint}')
         if len(words) - 1 > command.most:
             raise UsageError(f"usage: %kestrel {words[0]} {command.usage}".rstrip())
-        return await command.work(current(), words[1:])
+        async with interruptible("interrupted"):
+            return await command.work(current(), words[1:])
     except KestrelError as error:
         raise ShellUsageError(str(error)) from None
 
@@ -59,7 +61,7 @@ class Command:
 
 async def _use(state: NotebookState, words: list[str]) -> None:
     """Take a model, an application or a tool. Raises UsageError that names what there is."""
-    if not words:
+    if not words or not words[0]:
         raise UsageError("usage: %kestrel use MODEL, or the name of a variable that holds a Kestrel or a tool")
     value = state.namespace.get(words[0])
     if isinstance(value, Kestrel):

@@ -27,9 +27,11 @@ class Frames(Mapping["str | tuple[str, int]", "DataFrame"]):
         self._data.setdefault(tool, []).append(data)
 
     def __getitem__(self, key: str | tuple[str, int]) -> DataFrame:
-        tool, index = key if isinstance(key, tuple) else (key, -1)
+        tool, index = key if isinstance(key, tuple) and len(key) == 2 else (key, -1)
         if tool not in self._data:
             raise KeyError(f"no data of {tool!r} in this run; there is: {', '.join(sorted(self._data)) or 'none'}")
+        if not isinstance(index, int):
+            raise KeyError(f"the number of a call is a whole number, not {index!r}")
         calls = self._data[tool]
         index = index if index >= 0 else len(calls) + index
         if not 0 <= index < len(calls):

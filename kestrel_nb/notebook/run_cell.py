@@ -25,10 +25,12 @@ from .cell import USAGE, CellOptions, parse_cell
 from .commands import help_text
 from .handle import RunHandle
 from .state import NotebookState, current
-from .waiting import breaking_stalls, kernel, stdin_allowed, ticking
+from .waiting import CellInterrupted, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
 
 STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
 
+ENDING_S = 1.5  # what an interrupted run gets to end and to be stored; it needs half a second
+INTERRUPTED = "the run was interrupted; the record above shows what had been done"
 ERROR_CHARS = 500  # of a failed run's error in the cell's own error line; the record shows more
 
 
@@ -38,13 +40,6 @@ class RunError(Exception):
     def _render_traceback_(self) -> list[str]:
         text = " ".join(str(self).split())
         return [f"kestrel: {text[:ERROR_CHARS]}{'…' if len(text) > ERROR_CHARS else ''}"]
-
-
-class RunInterrupted(KeyboardInterrupt):
-    """The cell was interrupted; its run was cancelled and its record shown."""
-
-    def _render_traceback_(self) -> list[str]:
-        return ["kestrel: the run was interrupted; the record above shows what had been done"]
 
 
 async def run_cell(line: str, body: str) -> None:
@@ -58,7 +53,8 @@ async def run_cell(line: str, body: str) -> None:
         prompt = body.removesuffix("\n")
         if not prompt.strip():
             raise KestrelError(f"the cell has no request: write it below the %%kestrel line. {USAGE}")
-        screen = await _prepare(state, options)
+        async with interruptible("interrupted before the request was sent"):
+            screen = await _prepare(state, options)
     except KestrelError as error:
         raise ShellUsageError(str(error)) from None
     await _show(state, screen, prompt, options)
@@ -249,10 +245,11 @@ class Screen:
                 await self.finish()
         except asyncio.CancelledError:
             self._session.cancel()
-            with contextlib.suppress(asyncio.CancelledError):  # pressed again: the record is due all the same
-                await self._session.ended()
+            # Pressed again, or a store that does not end: the record is due all the same.
+            with contextlib.suppress(asyncio.CancelledError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._session.ended(), ENDING_S)
             self._leave_record(None, interrupted=True)
-            raise RunInterrupted from None
+            raise CellInterrupted(INTERRUPTED) from None
         failed_on = getattr(self._answers, "failed_on", None)
         if failed_on is not None:
             raise RunError(f'{failed_on.tool} needs an approval, and the policy for runs without a person is "fail"')

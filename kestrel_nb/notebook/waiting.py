@@ -45,6 +45,23 @@ async def ticking() -> AsyncIterator[None]:
         task.cancel()
 
 
+class CellInterrupted(KeyboardInterrupt):
+    """Interrupt came; the message says what that means. One line, no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"kestrel: {self}"]
+
+
+@contextlib.asynccontextmanager
+async def interruptible(said: str) -> AsyncIterator[None]:
+    """For awaits outside of a run: Interrupt ends them with ``said``, however long a plugin or a store takes."""
+    try:
+        async with ticking():
+            yield
+    except asyncio.CancelledError:
+        raise CellInterrupted(said) from None
+
+
 class _Ticks:
     """When the loop last ticked, in ``time.monotonic`` seconds."""
 

@@ -119,6 +119,8 @@ def _by(state: ViewState, answer: dict[str, Any]) -> Sentence:
         usual = "approve" if answer["approved"] else "deny"
         name = answer["reason"] if answer["reason"] in ("deny", "approve", "fail") else usual
         return [["", " by the policy for notebooks that run without a person ("], ["code", name], ["", ")"]]
+    if by == "cancel" and answer["reason"].startswith("a new message"):
+        return [["", f" because {answer['reason']}"]]
     if by == "cancel":
         who = "by the interrupt" if state["interrupted"] else "because the run was stopped"
         return [["", f" {who}; nobody had answered yet"]]

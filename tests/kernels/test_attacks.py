@@ -165,6 +165,62 @@ app = Kestrel(model=Blocking())
     assert record(outcome).startswith("Interrupted")
 
 
+SLOW = """
+class Slow:
+    async def save(self, detail):
+        await asyncio.sleep(60 if "save" in slow else 0)
+
+    async def load(self, id):
+        return None
+
+    async def list(self):
+        await asyncio.sleep(60 if "list" in slow else 0)
+        return []
+
+    async def delete(self, id):
+        pass
+
+class Plugin:
+    name = "slow"
+
+    async def activate(self, context):
+        await asyncio.sleep(60 if "plugin" in slow else 0)
+
+    async def deactivate(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize("what", ["list", "plugin"])
+@pytest.mark.parametrize("cell", ["%kestrel use app", "%%kestrel\ngo"])
+def test_interrupt_before_anything_is_sent(loaded: Kernel, cell: str, what: str) -> None:
+    """A plugin or a store that takes its time holds up the cell, not the kernel."""
+    loaded.ok(setup("'Fine.'"))
+    loaded.ok(f"slow = {what!r}{SLOW}\napp = Kestrel(model=model, store=Slow(), plugins=[Plugin()])")
+    if cell.startswith("%%"):
+        loaded.ok("from kestrel_nb.notebook.state import current\ncurrent().use_app(app)")
+    waiting = loaded.execute(cell)
+    assert loaded.reply(waiting, 0.5) is None
+    start = time.monotonic()
+    loaded.interrupt()
+    outcome = loaded.outcome(waiting, 10)
+    assert time.monotonic() - start < SOON
+    assert outcome.reply["traceback"][0].startswith("kestrel: interrupted")
+    assert outcome.text == ""
+
+
+def test_interrupt_with_a_store_that_never_ends_a_write(loaded: Kernel) -> None:
+    slow = "model = ScriptedModel([\n    " + calling("wait", seconds=30)
+    loaded.ok(f"{HEAD}\n{slow}, 'x'])\nslow = 'save'{SLOW}")
+    loaded.ok("app = Kestrel(model=model, tools=[wait], store=Slow())\n%kestrel use app")
+    page = RunPage(loaded, "%%kestrel\ngo")
+    start = time.monotonic()
+    loaded.interrupt()
+    outcome = loaded.outcome(page.cell, 10)
+    assert time.monotonic() - start < SOON + 1
+    assert record(outcome).startswith("Interrupted")
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.1, 0.4])
 def test_stop_raises_nothing_and_later_cells_run(loaded: Kernel, delay: float) -> None:
     use(loaded, calling("sleep_in_thread", seconds=20), "'x'")
@@ -224,6 +280,23 @@ def test_nothing_is_left_of_a_run(loaded: Kernel) -> None:
             loaded.interrupt()
         assert loaded.outcome(page.cell).text == ""
     assert loaded.ok(LEFT).text == before
+
+
+def test_a_wrong_key_of_frames_says_what_there_is(loaded: Kernel) -> None:
+    use(loaded, calling("many_rows"), "'Done.'")
+    loaded.ok("%%kestrel -o got\ngo")
+    for key, says in (
+        ("'nope'", "there is: many_rows"),
+        ("'many_rows', 3", "there is no number 3"),
+        ("'many_rows', 'x'", "the number of a call is a whole number"),
+        ("1, 2, 3", "there is: many_rows"),
+    ):
+        reply = loaded.run(f"got.frames[{key}]").reply
+        assert reply["ename"] == "KeyError"
+        assert says in reply["evalue"]
+    assert loaded.ok("print(got.frames['many_rows'].shape, got.frames['many_rows', 0].shape)").text == (
+        "(100000, 2) (100000, 2)\n"
+    )
 
 
 def test_a_tool_that_is_defined_again_replaces_the_old_one_and_says_so(loaded: Kernel) -> None:

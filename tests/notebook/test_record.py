@@ -112,6 +112,11 @@ def test_a_finished_run_with_a_table() -> None:
             "**Declined** because nobody answered within 15 minutes.",
         ),
         ("cancel", {"approved": False}, "**Declined** by the interrupt; nobody had answered yet."),
+        (
+            "cancel",
+            {"approved": False, "reason": "a new message came before anybody answered"},
+            "**Declined** because a new message came before anybody answered.",
+        ),
     ],
 )
 def test_who_decided(by: AnsweredBy, answer: dict[str, Any], line: str) -> None:
