@@ -169,22 +169,26 @@ class _Writer:
         )
         if not rows:
             return foot
-        left = [' class="kestrel-t"' if flag else "" for flag in table["text_columns"]]
-        names = "".join(f"<th{cls}>{self.text(name)}</th>" for name, cls in zip(table["columns"], left, strict=True))
+        left, head_left = _sides(table["text_columns"]), _sides(table["head_text"])
+        corner = zip(table["head_names"], head_left, strict=True)
+        names = "".join(f"<th{cls}>{self.text(name)}</th>" if name else "<td></td>" for name, cls in corner)
+        names += "".join(f"<th{cls}>{self.text(name)}</th>" for name, cls in zip(table["columns"], left, strict=True))
         body = "".join(
-            f"<tr><th>{i}</th>{''.join(self._cell(value, cls) for value, cls in zip(cells, left, strict=False))}</tr>"
-            for i, cells in enumerate(rows)
+            f"<tr>{self._cells(head, head_left, 'th')}{self._cells(cells, left)}</tr>"
+            for head, cells in zip(shown.heads_of(table, len(rows)), rows, strict=True)
         )
         return (
-            '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead><tr><td></td>'
+            '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead><tr>'
             f"{names}</tr></thead><tbody>{body}</tbody></table></div>{foot}"
         )
 
-    def _cell(self, value: str | None, cls: str) -> str:
+    def _cells(self, values: list[str | None], sides: list[str], tag: str = "td") -> str:
+        return "".join(f"<{tag}{side}>{self._cell(value)}</{tag}>" for value, side in zip(values, sides, strict=False))
+
+    def _cell(self, value: str | None) -> str:
         if value is None:
-            return f'<td{cls}><span class="kestrel-null">&lt;NA&gt;</span></td>'
-        inner = self.text(value)
-        return f"<td{cls}><code>{inner}</code></td>" if value[:1] == " " else f"<td{cls}>{inner}</td>"
+            return '<span class="kestrel-null">&lt;NA&gt;</span>'
+        return f"<code>{self.text(value)}</code>" if value[:1] == " " else self.text(value)
 
     # ---- small parts ----
 
@@ -210,6 +214,10 @@ class _Writer:
             '<table class="kestrel-table" border="1" cellpadding="4"><thead>'
             f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
         )
+
+
+def _sides(text: list[bool]) -> list[str]:
+    return [' class="kestrel-t"' if flag else "" for flag in text]
 
 
 def _mark(state: str) -> str:

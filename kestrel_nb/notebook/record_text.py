@@ -119,12 +119,13 @@ class _Form(ABC):
         table = row["table"]
         if table is None or not table["rows"]:
             return []
-        rows = [
-            ["<NA>" if cell is None else self._scrub(cell) for cell in r] for r in shown.table_rows(table, self._caps)
+        rows = shown.table_rows(table, self._caps)
+        right = [not flag for flag in (*table["head_text"], *table["text_columns"])]
+        lines = [
+            ["<NA>" if cell is None else self._scrub(cell) for cell in (*head, *cells)]
+            for head, cells in zip(shown.heads_of(table, len(rows)), rows, strict=True)
         ]
-        right = [True, *(not flag for flag in table["text_columns"])]
-        numbered = [[str(i), *cells] for i, cells in enumerate(rows)]
-        drawn = [self.table(["", *table["columns"]], right, numbered)] if rows else []
+        drawn = [self.table([*table["head_names"], *table["columns"]], right, lines)] if rows else []
         foot = self.words(shown.table_foot(table, len(rows)))
         return [*drawn, f"{foot} · {self.code(shown.frame_of(self._state, row))}"]
 

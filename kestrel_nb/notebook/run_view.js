@@ -379,7 +379,8 @@ class RowBlock {
   table(table) {
     const start = this.page * TABLE_PAGE;
     const rows = table.rows.slice(start, start + TABLE_PAGE);
-    const grid = tableOf(table.columns, table.text_columns, rows, start);
+    const heads = table.heads ? table.heads.slice(start, start + TABLE_PAGE) : rows.map((_, n) => [String(start + n)]);
+    const grid = tableOf(table.columns, table.text_columns, rows, { names: table.head_names, left: table.head_text, rows: heads });
     const foot = make("div.kestrel-tablefoot");
     if (table.rows.length > TABLE_PAGE) {
       const words = `Rows ${count(start)}–${count(start + rows.length - 1)} of ${count(table.total_rows)} × ${count(table.total_columns)} columns`;
@@ -460,17 +461,20 @@ function figure(image, tool) {
   return make("figure.kestrel-figure", null, drawing, make("figcaption", null, image.words));
 }
 
-function tableOf(columns, left, rows, start) {
-  const side = (i) => (left[i] ? ".kestrel-t" : "");
-  const cell = (value, i) => {
-    if (value === null) return make(`td${side(i)}`, null, make("span.kestrel-null", null, "<NA>"));
-    return make(`td${side(i)}`, null, /^ /.test(value) ? make("code", null, marked(value)) : marked(value));
+/** `heads`: the labels of the rows, as `{names, left, rows}`. */
+function tableOf(columns, left, rows, heads) {
+  const side = (flag) => (flag ? ".kestrel-t" : "");
+  const cell = (tag, flag, value) => {
+    if (value === null) return make(`${tag}${side(flag)}`, null, make("span.kestrel-null", null, "<NA>"));
+    return make(`${tag}${side(flag)}`, null, /^ /.test(value) ? make("code", null, marked(value)) : marked(value));
   };
-  const numbered = start !== null;
-  const head = columns.map((name, i) => make(`th${side(i)}`, null, marked(name)));
-  const body = rows.map((row, n) => make("tr", null, numbered ? make("th", null, String(start + n)) : null, ...row.map(cell)));
-  const corner = numbered ? make("td") : null;
-  return make("table.kestrel-table", null, make("thead", null, make("tr", null, corner, ...head)), make("tbody", null, ...body));
+  const corner = heads ? heads.names.map((name, i) => (name ? cell("th", heads.left[i], name) : make("td"))) : [];
+  const head = columns.map((name, i) => cell("th", left[i], name));
+  const line = (row, n) => {
+    const labels = heads ? heads.rows[n].map((value, i) => cell("th", heads.left[i], value)) : [];
+    return make("tr", null, ...labels, ...row.map((value, i) => cell("td", left[i], value)));
+  };
+  return make("table.kestrel-table", null, make("thead", null, make("tr", null, ...corner, ...head)), make("tbody", null, ...rows.map(line)));
 }
 
 // ---- the approval card --------------------------------------------------------------------------------------------------

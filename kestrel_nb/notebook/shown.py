@@ -89,6 +89,11 @@ def table_rows(table: Table, caps: Caps) -> list[list[str | None]]:
     return table["rows"][: caps.rows]
 
 
+def heads_of(table: Table, count: int) -> list[list[str | None]]:
+    """The labels of the first ``count`` rows: their numbers when they have none of their own."""
+    return table["heads"][:count] if table["heads"] is not None else [[str(i)] for i in range(count)]
+
+
 def table_foot(table: Table, shown: int) -> str:
     """``3 rows × 3 columns``, with what is left out."""
     foot = shape(table)

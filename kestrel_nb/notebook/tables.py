@@ -19,11 +19,18 @@ _NOTHING = object()
 
 
 class Table(TypedDict):
-    """``rows`` are texts; a missing value is None. ``text_columns`` says which columns align left."""
+    """``rows`` are texts; a missing value is None. ``text_columns`` says which columns align left.
+
+    ``heads`` are the levels of each row's label, None when the rows are merely numbered; ``head_names`` and
+    ``head_text`` are names and alignment of the levels.
+    """
 
     columns: list[str]
     text_columns: list[bool]
     rows: list[list[str | None]]
+    heads: list[list[str | None]] | None
+    head_names: list[str]
+    head_text: list[bool]
     total_rows: int
     total_columns: int
     noun: str
@@ -33,11 +40,12 @@ def table_of(data: Any) -> Table | None:
     """The table in ``data``, or None when there is nothing that a table shows better than text.
 
     Taken as tables: a list of dicts, ``{"columns": [...], "rows": [...]}``, a dict that holds exactly one list of
-    dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values).
+    dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values). ``index`` beside
+    ``columns`` and ``rows`` labels the rows, in the form of a frame's data.
     """
     try:
         found = _grid(data)
-        return None if found is None else _cut(*found)
+        return None if found is None else {**_cut(*found), **_heads(data)}
     except Exception:  # data of any tool: whatever is wrong with it, the run goes on and the text is shown
         return None
 
@@ -110,13 +118,49 @@ def _from_columns(lists: Mapping[Any, Sequence[Any]]) -> Grid:
 def _cut(columns: list[Any], rows: Sequence[Any], total: int, noun: str) -> Table:
     shown = columns[:COLUMNS]
     return Table(
-        columns=[one_line(str(column), CELL) for column in shown],
+        columns=[_label(column) for column in shown],
         text_columns=[_is_text(row[i] for row in rows) for i in range(len(shown))],
         rows=[[_cell(value) for value in row[: len(shown)]] for row in rows],
+        heads=None,
+        head_names=[""],
+        head_text=[False],
         total_rows=total,
         total_columns=len(columns),
         noun=one_line(noun, 24),
     )
+
+
+def _label(name: Any) -> str:
+    """The name of a column or level; the parts of a name in several levels are joined."""
+    if _is_list(name):
+        return one_line(" / ".join("" if part is None else str(part) for part in name), CELL)
+    return one_line(str(name), CELL)
+
+
+class _Heads(TypedDict, total=False):
+    heads: list[list[str | None]]
+    head_names: list[str]
+    head_text: list[bool]
+
+
+def _heads(data: Any) -> _Heads:
+    """The labels of the rows that ``data`` tells, or nothing."""
+    if not isinstance(data, Mapping) or not _is_list(data.get("rows")) or not _is_list(data.get("columns")):
+        return {}
+    index = data.get("index")
+    levels = index.get("rows") if isinstance(index, Mapping) else index
+    if not _is_list(levels) or not levels or len(levels) != len(data["rows"]):
+        return {}
+    rows = [list(row[:COLUMNS]) if _is_list(row) else [row] for row in levels[:ROWS]]
+    width = max(1, *map(len, rows))
+    rows = [row + [None] * (width - len(row)) for row in rows]
+    given = index.get("names") if isinstance(index, Mapping) else None
+    names = [*(given if _is_list(given) else []), *[None] * width][:width]
+    return {
+        "heads": [[_cell(value) for value in row] for row in rows],
+        "head_names": ["" if name is None else _label(name) for name in names],
+        "head_text": [_is_text(row[i] for row in rows) for i in range(width)],
+    }
 
 
 def _is_text(values: Iterable[Any]) -> bool:

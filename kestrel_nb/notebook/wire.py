@@ -60,7 +60,9 @@ def page_state(state: ViewState) -> dict[str, Any]:
 
 def _size(drawn: dict[str, Any]) -> int:
     table = drawn.get("table")
-    cells = sum(len(cell or "") + 4 for row in table["rows"] for cell in row) if table else 0
+    cells = (
+        sum(len(cell or "") + 4 for row in (*table["rows"], *(table["heads"] or ())) for cell in row) if table else 0
+    )
     images = sum(len(image.get("data", "")) for image in drawn.get("images", ()))
     text = len(drawn.get("detail", "")) + len(drawn.get("arguments", "")) + len(drawn.get("html", ""))
     return cells + images + text
@@ -122,8 +124,9 @@ def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
     }
     if table is not None and table["rows"]:
         rows = table["rows"][: 10 if short else None]
+        heads = table["heads"] and table["heads"][: len(rows)]
         foot = table_foot(table, len(table["rows"]))
-        drawn["table"] = {**table, "rows": rows, "foot": foot, "frame": frame_of(state, row)}
+        drawn["table"] = {**table, "rows": rows, "heads": heads, "foot": foot, "frame": frame_of(state, row)}
     return drawn
 
 

@@ -348,3 +348,13 @@ def test_each_table_names_its_frame() -> None:
     text = render(play(events, handle="run"))["text/plain"]
     assert 'run.frames["grep", 0]' in text
     assert 'run.frames["grep", 1]' in text
+
+
+def test_every_form_has_the_index_of_a_table() -> None:
+    index = {"columns": [0, 1], "rows": [["Ghent", 3], [None, 1]], "names": ["city", None]}
+    data = {"columns": ["n"], "rows": [[7], [8]], "dtypes": ["int64"], "index": index}
+    bundle = render(play([*started(), *call("q", {}), *ran("q", "", data), *ended()]))
+    assert '<thead><tr><th class="kestrel-t">city</th><td></td><th>n</th></tr></thead>' in bundle["text/html"]
+    assert '<tr><th class="kestrel-t">Ghent</th><th>3</th><td>7</td></tr>' in bundle["text/html"]
+    assert "| Ghent | 3 | 7 |" in bundle["text/markdown"]
+    assert re.search(r"city\s+n\n\s+Ghent\s+3\s+7\n\s+<NA>\s+1\s+8", bundle["text/plain"])

@@ -113,7 +113,7 @@ def test_the_structure_is_that_of_the_look(fake: FakePage) -> None:
     row.click()
     expect(page.locator(".kestrel-table th.kestrel-t").first).to_have_text("path")
     expect(page.locator(".kestrel-tablefoot")).to_contain_text("2 rows × 3 columns")
-    expect(page.locator(".kestrel-tablefoot code")).to_have_text('run.frames["grep"]')
+    expect(page.locator(".kestrel-tablefoot code")).to_have_text('_.frames["grep"]')
     expect(page.locator(".kestrel-fold > summary")).to_have_text("Reasoning, 2 words")
     expect(page.locator(".kestrel-notice[data-level=warning] b")).to_have_text("Watch:")
     expect(page.locator(".kestrel-todo li .kestrel-word")).to_have_text("open")
@@ -132,6 +132,19 @@ def test_a_table_is_turned_ten_rows_at_a_time(fake: FakePage) -> None:
     expect(foot).to_have_text("Rows 10–19 of 1,284 × 1 columns")
     expect(page.get_by_role("button", name="Next")).to_be_focused()
     assert page.locator("tbody tr").count() == 10
+
+
+def test_a_table_shows_the_labels_of_its_rows(fake: FakePage) -> None:
+    index = {"columns": [0, 1], "rows": [[f"city {n}", n] for n in range(12)], "names": ["city", None]}
+    data = {"columns": ["n"], "rows": [[n] for n in range(12)], "index": index}
+    fake.open(play([*started(), *call("q", {}), *ran("q", "", data)]))
+    fake.mount()
+    page = fake.page
+    page.locator("summary.kestrel-row").click()
+    assert page.locator("thead tr").inner_text().split() == ["city", "n"]
+    assert page.locator("tbody tr").first.locator("th").all_inner_texts() == ["city 0", "0"]
+    page.get_by_role("button", name="Next").click()
+    assert page.locator("tbody tr").last.inner_text().split() == ["city", "11", "11", "11"]
 
 
 def test_a_long_text_shows_two_hundred_lines_more(fake: FakePage) -> None:

@@ -82,3 +82,51 @@ def test_deep_and_endless_values_are_text() -> None:
     for value in (deep, loop):
         table = table_of([{"v": value}])
         assert table is None or len(table["rows"][0][0] or "") <= 80
+
+
+def frame_like(index: Any) -> dict[str, Any]:
+    return {"columns": ["n"], "rows": [[7], [8]], "dtypes": ["int64"], "index": index}
+
+
+@pytest.mark.parametrize(
+    ("index", "heads", "names", "text"),
+    [
+        ({"columns": [0], "rows": [["Ghent"], [None]], "names": ["city"]}, [["Ghent"], [None]], ["city"], [True]),
+        ({"columns": [0], "rows": [[4], [1]], "names": [None]}, [["4"], ["1"]], [""], [False]),
+        (
+            {"columns": [0, 1], "rows": [["a", 1], ["b", 2]], "names": ["k", None]},
+            [["a", "1"], ["b", "2"]],
+            ["k", ""],
+            [True, False],
+        ),
+        (["x", "y"], [["x"], ["y"]], [""], [True]),
+        (["one too few"], None, [""], [False]),
+        ({"rows": 5}, None, [""], [False]),
+        ("text", None, [""], [False]),
+        (None, None, [""], [False]),
+    ],
+)
+def test_the_labels_of_rows(index: Any, heads: Any, names: list[str], text: list[bool]) -> None:
+    table = table_of(frame_like(index))
+    assert table is not None
+    assert (table["heads"], table["head_names"], table["head_text"]) == (heads, names, text)
+    assert shape(table) == "2 rows × 1 column"
+
+
+def test_the_index_of_a_frame_is_kept() -> None:
+    pd = pytest.importorskip("pandas")
+    from kestrel_nb.frames import frame_data
+
+    frame = pd.DataFrame({"n": [1, 9, 5]})
+    largest = table_of(frame_data(frame.nlargest(2, "n")))
+    assert largest is not None
+    assert largest["heads"] == [["1"], ["2"]]
+    wide = frame.assign(k=["a", "b", "c"], m=[1, 2, 3]).groupby(["k", "m"]).agg({"n": ["min", "max"]})
+    table = table_of(frame_data(wide))
+    assert table is not None
+    assert table["columns"] == ["n / min", "n / max"]
+    assert table["head_names"] == ["k", "m"]
+    assert table["heads"] == [["a", "1"], ["b", "2"], ["c", "3"]]
+    plain = table_of(frame_data(frame))
+    assert plain is not None
+    assert plain["heads"] is None
