@@ -13,7 +13,15 @@ from typing import Any, Self
 
 from .config import CORE_TOOLS, KestrelConfig
 from .protocol.codec import dumps, jsonable, parse_call
-from .protocol.errors import PluginError, SandboxViolationError, ToolCallError, ToolNotFoundError, UsageError
+from .protocol.errors import (
+    KestrelError,
+    PluginError,
+    SandboxViolationError,
+    StoreError,
+    ToolCallError,
+    ToolNotFoundError,
+    UsageError,
+)
 from .protocol.events import EVENT_TYPES, SessionEvent
 from .protocol.messages import ImageAttachment, new_id
 from .protocol.sessions import CreateSessionRequest, PermissionRule, RunResult
@@ -168,7 +176,12 @@ class Kestrel:
 
     async def _initialize(self) -> None:
         await self.plugins.activate_all()
-        await self.sessions.initialize()
+        try:
+            await self.sessions.initialize()
+        except KestrelError:
+            raise
+        except Exception as error:  # a store of the user's own may raise anything
+            raise StoreError(f"the stored sessions can't be read ({type(error).__name__}: {error})") from error
 
     async def aclose(self) -> None:
         """Stop every run, write what is left, deactivate the plugins."""

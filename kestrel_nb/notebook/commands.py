@@ -46,7 +46,12 @@ async def run_line(line: str) -> Any:
         async with interruptible("interrupted"):
             return await command.work(current(), words[1:])
     except KestrelError as error:
-        raise ShellUsageError(str(error)) from None
+        raise shell_error(error) from None
+
+
+def shell_error(error: KestrelError, more: str = "") -> ShellUsageError:
+    """The error as IPython shows a person's mistake: one line, whatever a plugin or a store has put into it."""
+    return ShellUsageError(" ".join(f"{error}{more}".split()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from IPython.core.error import UsageError as ShellUsageError
 from IPython.display import display
 
 from ..protocol.errors import ApprovalError, KestrelError, StoreError
@@ -22,7 +21,7 @@ from ..runtime.session import AgentSession
 from . import record, view_state
 from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import USAGE, CellOptions, parse_cell
-from .commands import help_text
+from .commands import help_text, shell_error
 from .handle import RunHandle
 from .state import NotebookState, current
 from .waiting import CellInterrupted, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
@@ -56,7 +55,7 @@ async def run_cell(line: str, body: str) -> None:
         async with interruptible("interrupted before the request was sent"):
             screen = await _prepare(state, options)
     except KestrelError as error:
-        raise ShellUsageError(str(error)) from None
+        raise shell_error(error) from None
     await _show(state, screen, prompt, options)
 
 
@@ -84,9 +83,9 @@ async def _show(state: NotebookState, screen: Screen, prompt: str, options: Cell
     try:
         screen.start(prompt)
     except StoreError as error:
-        raise ShellUsageError(f"{error}{state.about_store()}") from None
+        raise shell_error(error, state.about_store()) from None
     except KestrelError as error:
-        raise ShellUsageError(str(error)) from None
+        raise shell_error(error) from None
     handle = state.last = screen.handle
     _bind(state, handle, options.output)
     if options.background and screen.policy is None:

@@ -73,16 +73,22 @@ def breaking_stalls() -> Iterator[None]:
     """Let Interrupt end a tool or a model that blocks the loop; it would wait for the loop otherwise.
 
     Code of a run that blocks gets a KeyboardInterrupt, as in an ordinary cell. Only while a run ticks, only in the
-    main thread of a kernel: signals come nowhere else.
+    main thread: signals come nowhere else. In a terminal, Ctrl-C cancels the awaiting task as a kernel does, instead
+    of breaking the loop under it.
     """
-    if kernel() is None or threading.current_thread() is not threading.main_thread():
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    loop = task.get_loop()
     before = signal.getsignal(signal.SIGINT)
+    in_kernel = kernel() is not None
     watches: list[threading.Timer] = []
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if callable(before):
+        if not in_kernel:
+            loop.call_soon_threadsafe(task.cancel)
+        elif callable(before):
             before(number, frame)
         if time.monotonic() - _Ticks.last < STALLED_S:
             watch = threading.Timer(STALLED_S, _interrupt_again, (_Ticks.last,))  # it may just have begun to block

@@ -191,6 +191,14 @@ class Plugin:
 """
 
 
+BOOM = """
+async def boom(now):
+    if now:
+        raise ValueError("two\\nlines")
+
+class Slow"""
+
+
 @pytest.mark.parametrize("what", ["list", "plugin"])
 @pytest.mark.parametrize("cell", ["%kestrel use app", "%%kestrel\ngo"])
 def test_interrupt_before_anything_is_sent(loaded: Kernel, cell: str, what: str) -> None:
@@ -207,6 +215,17 @@ def test_interrupt_before_anything_is_sent(loaded: Kernel, cell: str, what: str)
     assert time.monotonic() - start < SOON
     assert outcome.reply["traceback"][0].startswith("kestrel: interrupted")
     assert outcome.text == ""
+
+
+@pytest.mark.parametrize(("what", "says"), [("list", "sessions can't be read"), ("plugin", "could not start")])
+def test_a_plugin_or_a_store_that_raises_is_one_line(loaded: Kernel, what: str, says: str) -> None:
+    raising = SLOW.replace("asyncio.sleep(60 if", "boom(1 if").replace("\nclass Slow", BOOM, 1)
+    loaded.ok(setup("'Fine.'"))
+    loaded.ok(f"slow = {what!r}{raising}\napp = Kestrel(model=model, store=Slow(), plugins=[Plugin()])")
+    outcome = loaded.run("%kestrel use app")
+    assert outcome.status == "error"
+    assert says in outcome.text
+    assert len(outcome.text.strip().splitlines()) == 1
 
 
 def test_interrupt_with_a_store_that_never_ends_a_write(loaded: Kernel) -> None:
