@@ -87,7 +87,7 @@ async def test_what_is_not_understood_lists_only_what_the_tools_allow() -> None:
 async def test_a_missing_tool_is_named() -> None:
     answer = await DemoModel(pace_s=0).generate(asked(create_message("user", "compute 2 * 3")))
     assert answer.tool_calls == ()
-    assert "`math-eval`, which is not offered" in answer.content
+    assert "`math-eval`, which this run does not offer" in answer.content
 
 
 @pytest.mark.parametrize(

@@ -10,78 +10,106 @@ from typing import Any
 from ...protocol.tools import ToolSchema
 from .offered import KNOWN_TOOLS
 from .phrases import FILE, FLAGS, Op, match
-from .text import LITERAL, Masked
+from .text import LITERAL, Literal, Masked
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
-_CALL = r"(?:(?:call|use|run|invoke|execute|try|apply|do|start|trigger)\s+)"
+CALL = r"(?:(?:call|use|run|invoke|execute|try|apply|do|start|trigger)\s+)"
+
+
+def named_tool(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> tuple[ToolSchema, str] | None:
+    """The offered tool that ``part`` names for a call, and what is said behind its name."""
+    for tool in sorted(tools, key=lambda tool: -len(tool.name)):
+        name = f"(?:{LITERAL}|{re.escape(tool.name)})"
+        found = match(rf"{CALL}(?:the\s+)?(?:tool\s+)?({name})(?:\s+tool)?(?P<rest>(?:[\s:(,].*)?)", part) or match(
+            rf"({name})(?P<rest>\(.*\))", part
+        )
+        found = found or match(rf"({name})(?P<rest>\s+[A-Za-z_]\w*\s*=.*)", part)
+        if not found and re.search(r"[_-]", tool.name):  # a name like that is no English word
+            found = match(rf"({name})(?P<rest>(?:[\s:].*)?)", part)
+        if found and masked.plain(found[1]).lower() == tool.name.lower():
+            return tool, found["rest"]
+    return None
 
 
 def parse_call_by_name(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
     """``call word_count with text="a b"``, ``use add: 2 and 3``, ``add(2, 3)``."""
-    for tool in sorted(tools, key=lambda tool: -len(tool.name)):
-        name = f"(?:{LITERAL}|{re.escape(tool.name)})"
-        found = match(rf"{_CALL}(?:the\s+)?(?:tool\s+)?({name})(?:\s+tool)?(?P<rest>(?:[\s:(,].*)?)", part) or match(
-            rf"({name})(?P<rest>\(.*\))", part
-        )
-        if not found and re.search(r"[_-]", tool.name):  # a name like that is no English word
-            found = match(rf"({name})(?P<rest>\s+(?:with|on|for|using)\s.+)", part)
-        if not found or masked.plain(found[1]).lower() != tool.name.lower():
-            continue
-        explicit = (
-            "tool" in part.lower()
-            or "_" in tool.name
-            or "-" in tool.name
-            or tool.name not in KNOWN_TOOLS
-            or "=" in found["rest"]
-        )
-        rest = re.sub(
-            r"^\s*(?:with(?:\s+(?:the\s+)?(?:arguments?|parameters?|args|inputs?|values?))?|using|on|for|of|and)\b\s*",
-            "",
-            found["rest"].strip(),
-            flags=re.I,
-        )
-        rest = rest.strip(" :,").removeprefix("(").removesuffix(")") if not masked.literal(rest) else rest
-        arguments = _arguments(rest.strip(), masked, tool)
-        if arguments is not None and explicit:
-            return [Op("call", {"tool": tool.name, "arguments": arguments}, part)]
-    return None
+    named = named_tool(part, masked, tools)
+    if named is None:
+        return None
+    tool, said = named
+    explicit = "tool" in part.lower() or re.search(r"[_-]", tool.name) or tool.name not in KNOWN_TOOLS or "=" in said
+    if not explicit:
+        return None
+    rest, clear = values_of(said, masked)
+    arguments = _arguments(rest, masked, tool, clear)
+    if arguments is None and tool.name not in KNOWN_TOOLS and not _HAS_NAMES.search(said) and not _gives(rest, masked):
+        own = {_stem(word) for word in _words([tool.name, *properties_of(tool)])}
+        arguments = _from_words(part, masked, tool, own, loose=False)
+    return None if arguments is None else [Op("call", {"tool": tool.name, "arguments": arguments}, part)]
 
 
-def _properties(tool: ToolSchema) -> dict[str, Mapping[str, Any]]:
+def values_of(said: str, masked: Masked) -> tuple[str, bool]:
+    """What is ``said`` behind a tool's name without "with" or brackets, and whether one of them stood there."""
+    rest = _LEAD.sub("", said.strip())
+    clear = rest != said.strip() or said.strip()[:1] in (":", "(")
+    if not masked.literal(rest):
+        rest = rest.strip(" :,").removeprefix("(").removesuffix(")").strip()
+    return rest, clear
+
+
+def _gives(text: str, masked: Masked) -> bool:
+    literal = masked.literal(text)
+    return literal is not None and given_object(literal) is not None
+
+
+_LEAD = re.compile(
+    r"^(?:(?:with(?:\s+(?:the\s+)?(?:arguments?|parameters?|args|inputs?|values?))?|using|on|for|of)\b|and\b)\s*", re.I
+)
+_HAS_NAMES = re.compile(r"[A-Za-z_]\w*\s*=")
+
+
+def properties_of(tool: ToolSchema) -> dict[str, Mapping[str, Any]]:
     properties = tool.parameters.get("properties", {})
     return {name: schema if isinstance(schema, Mapping) else {} for name, schema in properties.items()}
 
 
-def _required(tool: ToolSchema) -> list[str]:
+def required_of(tool: ToolSchema) -> list[str]:
     return [name for name in tool.parameters.get("required", ()) if isinstance(name, str)]
 
 
-def _arguments(text: str, masked: Masked, tool: ToolSchema) -> dict[str, Any] | None:
-    """What ``text`` gives for the parameters of ``tool``; None when something is missing or left over."""
+def _arguments(text: str, masked: Masked, tool: ToolSchema, clear: bool) -> dict[str, Any] | None:
+    """What ``text`` gives for the parameters of ``tool``; None when something is missing or left over.
+
+    ``clear``: a single bare word can only be a value there, as it follows "with" or the like.
+    """
     literal = masked.literal(text)
-    if literal is not None and literal.quote in ("json", "fence", "tick"):
-        given = _json_object(literal.text)
-        if given is not None:
-            return _complete(given, tool)
+    given = given_object(literal) if literal else None
+    if given is not None:
+        return _complete(given, tool)
     named = _named_arguments(text, masked, tool)
-    return _complete(named, tool) if named is not None else _positional(text, masked, tool)
+    if named is not None:
+        return _complete(named, tool)
+    return None if _HAS_NAMES.search(text) else _positional(text, masked, tool, most_words=1 if clear else 0)
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
+def given_object(literal: Literal) -> dict[str, Any] | None:
+    """The JSON object that stands in ``literal``, if it is one."""
+    if literal.quote not in ("json", "fence", "tick"):
+        return None
     try:
-        value = json.loads(text)
+        value = json.loads(literal.text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
 def _complete(arguments: dict[str, Any], tool: ToolSchema) -> dict[str, Any] | None:
-    missing = [name for name in _required(tool) if name not in arguments]
-    unknown = [name for name in arguments if name not in _properties(tool)]
-    return None if missing or (unknown and tool.parameters.get("additionalProperties") is False) else arguments
+    missing = [name for name in required_of(tool) if name not in arguments]
+    unknown = [name for name in arguments if name not in properties_of(tool)]
+    return None if missing or (unknown and not tool.parameters.get("additionalProperties")) else arguments
 
 
-_SET = re.compile(
+SET = re.compile(
     (
         r"(?:^|[\s,;]|\band\s)\s*(?P<name>[A-Za-z_]\w*)\s*(?:=|:|\s(?:is|of|as|to|set\s+to|equal\s+to)\s)\s*"
         rf"(?P<value>{LITERAL}|[^,;\s]+)"
@@ -91,25 +119,28 @@ _SET = re.compile(
 
 
 def _named_arguments(text: str, masked: Masked, tool: ToolSchema) -> dict[str, Any] | None:
-    properties = _properties(tool)
+    properties = properties_of(tool)
     rest, found = text, {}
-    for item in _SET.finditer(text):
+    for item in SET.finditer(text):
         name = next((name for name in properties if name.lower() == item["name"].lower()), None)
         if name is None:
             return None
-        value = _value(item["value"], masked, properties[name])
-        if value is _BAD:
+        value = value_for(item["value"], masked, properties[name])
+        if value is UNFIT:
             return None
         found[name] = value
         rest = rest.replace(item[0], " ", 1)
     for item in re.finditer(
-        rf"(?:^|[\s,;])(?P<name>{'|'.join(map(re.escape, properties)) or '(?!)'})\s+(?P<value>{LITERAL}|{_NUMBER})",
+        rf"(?:^|[\s,;])(?P<name>{'|'.join(map(re.escape, properties)) or '(?!)'})\s+"
+        rf"(?P<value>{LITERAL}|{_NUMBER}|[\w-]+)",
         rest,
         re.I,
     ):
+        if item["value"].lower() in {*_SKIP, tool.name.lower(), *(name.lower() for name in properties)}:
+            return None
         name = next(name for name in properties if name.lower() == item["name"].lower())
-        value = _value(item["value"], masked, properties[name])
-        if value is _BAD:
+        value = value_for(item["value"], masked, properties[name])
+        if value is UNFIT:
             return None
         found[name] = value
         rest = rest.replace(item[0], " ", 1)
@@ -117,23 +148,23 @@ def _named_arguments(text: str, masked: Masked, tool: ToolSchema) -> dict[str, A
     return found if found and not leftover else None
 
 
-_BAD = object()
+UNFIT = object()
 
 
-def _value(text: str, masked: Masked, schema: Mapping[str, Any]) -> Any:
-    """``text`` as a value that ``schema`` takes, or _BAD."""
+def value_for(text: str, masked: Masked, schema: Mapping[str, Any]) -> Any:
+    """``text`` as a value that ``schema`` takes, or UNFIT."""
     literal = masked.literal(text)
     bare = literal.text if literal else text
     kind = schema.get("type") or _kind_of_union(schema)
     if schema.get("enum"):
-        return next((option for option in schema["enum"] if str(option).lower() == bare.lower()), _BAD)
+        return next((option for option in schema["enum"] if str(option).lower() == bare.lower()), UNFIT)
     if kind == "integer":
-        return int(bare) if re.fullmatch(r"-?\d+", bare) else _BAD
+        return int(bare) if re.fullmatch(r"-?\d+", bare) else UNFIT
     if kind == "number":
         return _as_number(bare)
     if kind == "boolean":
         return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
-            bare.lower(), _BAD
+            bare.lower(), UNFIT
         )
     if kind in ("array", "object"):
         return _as_json(bare, kind)
@@ -148,7 +179,7 @@ def _kind_of_union(schema: Mapping[str, Any]) -> str | None:
 
 def _as_number(text: str) -> Any:
     if not re.fullmatch(_NUMBER, text):
-        return _BAD
+        return UNFIT
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
@@ -156,16 +187,16 @@ def _as_json(text: str, kind: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return _BAD
-    return value if isinstance(value, list if kind == "array" else dict) else _BAD
+        return UNFIT
+    return value if isinstance(value, list if kind == "array" else dict) else UNFIT
 
 
-_TOKENS = re.compile(rf"{LITERAL}|{FILE}|{_NUMBER}(?![\w.])|[A-Za-z_]\w*", FLAGS)
+_TOKENS = re.compile(rf"{LITERAL}|{FILE}|{_NUMBER}(?![\w.])|[^\W\d]\w*(?:-\w+)*", FLAGS)
 
 
-def _positional(text: str, masked: Masked, tool: ToolSchema) -> dict[str, Any] | None:
-    """Values without names, each for the first open parameter that takes it."""
-    properties, required = _properties(tool), _required(tool)
+def _positional(text: str, masked: Masked, tool: ToolSchema, most_words: int) -> dict[str, Any] | None:
+    """Values without names, each for the first open parameter that takes it; of bare words at most ``most_words``."""
+    properties, required = properties_of(tool), required_of(tool)
     if not text:
         return {} if not required else None
     order = required + [name for name in properties if name not in required]
@@ -173,34 +204,20 @@ def _positional(text: str, masked: Masked, tool: ToolSchema) -> dict[str, Any] |
     numbers = re.findall(rf"(?<![\w.]){_NUMBER}(?![\w.]*\w)", text)
     if array and len(required) == 1 and len(numbers) > 1:
         return {array: [_as_number(item) for item in numbers]}
-    return _assign(_TOKENS.findall(text), order, properties, masked, tool)
+    tokens = _TOKENS.findall(text)
+    taken = {tool.name.lower(), *(name.lower() for name in properties)}
+    options = {str(option).lower() for schema in properties.values() for option in schema.get("enum") or ()}
+    words = [t.lower() for t in tokens if re.fullmatch(r"[^\W\d][\w-]*", t) and t.lower() not in _SKIP | options]
+    if len(words) > most_words or taken & set(words):
+        return None
+    return _assign(tokens, order, properties, masked, tool)
 
 
 _SKIP = frozenset(
-    [
-        "and",
-        "the",
-        "a",
-        "an",
-        "of",
-        "with",
-        "for",
-        "to",
-        "from",
-        "in",
-        "into",
-        "by",
-        "on",
-        "as",
-        "please",
-        "times",
-        "plus",
-        "value",
-        "values",
-        "number",
-        "numbers",
-        "text",
-    ]
+    re.findall(
+        r"\w+",
+        "and the a an of with for to from in into by on over as please times plus value values number numbers text",
+    )
 )
 
 
@@ -220,7 +237,7 @@ def _assign(
         )
         if not names:
             return None
-        arguments[names[0]] = _value(token, masked, properties[names[0]])
+        arguments[names[0]] = value_for(token, masked, properties[names[0]])
         hint = ""
     return _complete(arguments, tool)
 
@@ -230,7 +247,7 @@ def _is_free_text(schema: Mapping[str, Any]) -> bool:
 
 
 def _takes(token: str, quoted: bool, schema: Mapping[str, Any], masked: Masked) -> bool:
-    if _value(token, masked, schema) is _BAD:
+    if value_for(token, masked, schema) is UNFIT:
         return False
     number = re.fullmatch(_NUMBER, token) is not None
     return not (_is_free_text(schema) and number and not quoted)
@@ -251,7 +268,7 @@ def parse_call_by_words(
         name_words = _words([tool.name])
         if not (name_words and {_stem(w) for w in name_words} <= spoken) and not (loose and _described(tool, spoken)):
             continue
-        own = {_stem(w) for w in _words([tool.name, *(_properties(tool)), *([tool.description] if loose else [])])}
+        own = {_stem(w) for w in _words([tool.name, *(properties_of(tool)), *([tool.description] if loose else [])])}
         arguments = _from_words(part, masked, tool, own, loose)
         if arguments is not None:
             fitting.append(Op("call", {"tool": tool.name, "arguments": arguments}, part))
@@ -259,63 +276,12 @@ def parse_call_by_words(
 
 
 _STOP = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "at",
-        "be",
-        "by",
-        "do",
-        "does",
-        "for",
-        "from",
-        "give",
-        "get",
-        "how",
-        "i",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "like",
-        "me",
-        "many",
-        "much",
-        "my",
-        "of",
-        "on",
-        "or",
-        "our",
-        "please",
-        "result",
-        "returns",
-        "return",
-        "show",
-        "tell",
-        "that",
-        "the",
-        "this",
-        "to",
-        "us",
-        "was",
-        "we",
-        "what",
-        "when",
-        "which",
-        "who",
-        "will",
-        "with",
-        "you",
-        "your",
-        "as",
-        "if",
-        "then",
-        "there",
-        "now",
-    ]
+    re.findall(
+        r"\w+",
+        "a an and are at be by do does for from give get how i in into is it its like me many much my of on or "
+        "our please result returns return show tell that the this to us was we what when which who will with you "
+        "your as if then there now",
+    )
 )
 
 
@@ -344,14 +310,23 @@ def _from_words(part: str, masked: Masked, tool: ToolSchema, own: set[str], loos
         for token in _TOKENS.findall(re.sub(r"(?<=\w)['’]s\b", "", part))
         if token.lower() in _PREPOSITIONS or not _is_noise(token, own, tool)
     ]
-    arguments = _positional(" ".join(values), masked, tool) if any(v.lower() not in _SKIP for v in values) else None
-    if arguments is None and not _required(tool):
-        return {} if all(value.lower() in _SKIP for value in values) else None
-    free = [name for name in _required(tool) if _is_free_text(_properties(tool)[name])]
-    if arguments is None and len(_required(tool)) == len(free) == 1 and not loose:
-        rest = " ".join(value for value in values if value.lower() not in _PREPOSITIONS)
-        return {free[0]: rest} if rest and not re.search(LITERAL, rest) else None
+    if all(value.lower() in _SKIP for value in values):
+        return None if required_of(tool) else {}
+    rest = " ".join(value for value in values if value.lower() not in _PREPOSITIONS)
+    clear = _is_clear(rest, part, tool)
+    arguments = _positional(" ".join(values), masked, tool, most_words=1 if clear else 0)
+    free = [name for name in required_of(tool) if _is_free_text(properties_of(tool)[name])]
+    if arguments is None and clear and len(required_of(tool)) == len(free) == 1 and not loose:
+        return {free[0]: rest}
     return arguments
+
+
+def _is_clear(words: str, part: str, tool: ToolSchema) -> bool:
+    """True when ``words`` can only be a value: one word, or a name of several, at the end, announced as one."""
+    if not re.fullmatch(r"[^\W\d][\w-]*(?:\s[A-Z][\w-]*)*", words) or (" " in words and not words[0].isupper()):
+        return False
+    announced = rf"(?:^{re.escape(tool.name)}|\b(?:for|with|on|in|of|to|from|at|about)(?:\s+the)?(?:\s+\w+)?|:)\s+"
+    return re.search(rf"{announced}{re.escape(words)}$", part, re.I) is not None
 
 
 _PREPOSITIONS = frozenset({"from", "to", "in", "by", "as"})
@@ -361,7 +336,7 @@ def _is_noise(token: str, own: set[str], tool: ToolSchema) -> bool:
     """True for a word that is no value: of the tool's own, or one without a meaning here."""
     if token.lower() == tool.name.lower():
         return True
-    options = {str(option).lower() for schema in _properties(tool).values() for option in schema.get("enum") or ()}
+    options = {str(option).lower() for schema in properties_of(tool).values() for option in schema.get("enum") or ()}
     if not token.isalpha() or token.lower() in options:
         return False
     return (

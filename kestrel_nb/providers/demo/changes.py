@@ -173,12 +173,13 @@ _EDITS = (
         r"(?:in)?to\s+(?P<new>.+)"
     ),
     (
-        r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+so\s+that\s+you|\s+by"
-        r"|\s+to)\s*(?:replac(?:e|ing)|substitut(?:e|ing)|swap(?:ping)?)\s+(?P<old>.+?)\s+(?:with|by|for)\s+"
+        r"(?:(?:edit|update|modify|change|open)\s+)?(?:the\s+file\s+)?(?P<file>\S+?)(?:\s*[:,]|\s+and|\s+so\s+that\s+you"
+        r"|\s+by|\s+to|(?=\s))\s*(?:replac(?:e|ing)|substitut(?:e|ing)|swap(?:ping)?)\s+(?P<old>.+?)\s+(?:with|by|for)\s+"
         r"(?P<new>.+)"
     ),
     (
-        r"(?:edit|update|modify|change|open)\s+(?P<file>\S+?)\s*(?::|,|\s+and|\s+by|\s+to)\s*(?:chang(?:e"
+        r"(?:(?:edit|update|modify|change|open)\s+)?(?:the\s+file\s+)?(?P<file>\S+?)(?:\s*[:,]|\s+and|\s+by|\s+to|(?=\s))"
+        r"\s*(?:chang(?:e"
         r"|ing)|renam(?:e|ing)|turn(?:ing)?)\s+(?P<old>.+?)\s+(?:in)?to\s+(?P<new>.+)"
     ),
     (

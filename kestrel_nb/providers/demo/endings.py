@@ -37,6 +37,8 @@ def deed(outcome: Outcome) -> str:
     """The call as an infinitive: ``run `make all```."""
     values = {**outcome.step.op.args, **outcome.step.arguments, "tool": outcome.step.tool}
     template = _DEED.get(outcome.step.op.kind, "call {tool}")
+    if outcome.step.op.kind == "count" and outcome.step.arguments.get("pattern") == "^":
+        template = "count the lines"
     return re.sub(r"\{(\w+)\}", lambda found: code(str(values.get(found[1], "."))), template)
 
 

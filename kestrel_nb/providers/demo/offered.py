@@ -124,10 +124,10 @@ def examples(tools: Sequence[ToolSchema]) -> list[str]:
 
 
 def _call_example(tool: ToolSchema) -> str:
-    required = list(tool.parameters.get("required", ()))
     properties = tool.parameters.get("properties", {})
-    values = ", ".join(f"{name}={_sample(properties.get(name, {}))}" for name in required)
-    return f"call {tool.name}" + (f" with {values}" if values else "")
+    shown = list(tool.parameters.get("required", ())) or list(properties)[:1]
+    values = ", ".join(f"{name}={_sample(properties.get(name, {}))}" for name in shown)
+    return f"use {tool.name}" + (f" with {values}" if values else "")
 
 
 def _sample(schema: Any) -> str:

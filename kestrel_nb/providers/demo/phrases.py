@@ -16,7 +16,7 @@ DET = (
 NAMED = "|".join(EXTENSIONLESS)
 FILE = (
     rf"(?:{LITERAL}|(?:[~\w.\-+@]*/)*[\w\-+@]*\.?[\w\-+@.]*\.[A-Za-z]\w*|(?:[~\w.\-+@]*/)+(?:Makefile|LICENSE"
-    r"|README)\b)"
+    r"|README)\b|(?<![\w.~/])(?:~|\.\.)?/(?:[\w.\-+@]+/)*[\w.\-+@]*[\w\-+@])"
 )
 FOLDER = r"(?:[~\w.\-+@]*/)*[\w.\-+@]+/?|[~.]+/?"
 KIND_NAMES = "|".join(sorted(KINDS, key=len, reverse=True))

@@ -6,6 +6,8 @@ import re
 
 MAX_LINES = 8  # of a result that an answer repeats; all of it stands in the tool's row
 MAX_CHARS = 800
+OUTPUT_LINES = 20  # of a command; as much is shown whole
+OUTPUT_CHARS = 4000
 
 
 def code(text: str) -> str:
@@ -17,14 +19,16 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{line}{pad}{ticks}" if line else "an empty text"
 
 
-def block(text: str, room: int = MAX_LINES, *, both_ends: bool = False) -> str:
+def block(text: str, room: int = MAX_LINES, *, output: bool = False) -> str:
     """At most ``room`` lines of ``text`` as a code block, inside a fence that nothing in it can close.
 
-    ``both_ends``: of a longer text the last lines are shown too, as those of a command tell how it ended.
+    ``output``: it is that of a command, shown whole when short; of a longer one the last lines are shown too, as they
+    tell how it ended.
     """
     lines = text.rstrip("\n").split("\n")
-    tail = room // 2 if both_ends and len(lines) > room else 0
-    shown = _within(lines[: room - tail])
+    whole = output and len(lines) <= OUTPUT_LINES and len(text) <= OUTPUT_CHARS
+    tail = room // 2 if output and not whole and len(lines) > room else 0
+    shown = lines if whole else _within(lines[: room - tail])
     if tail:
         last = _within(lines[-tail:])
         shown = [*shown, f"... {len(lines) - len(shown) - len(last):,} lines left out ...", *last]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.tools import ToolSchema
-from .endings import declined, not_run
+from .endings import declined, deed, not_run
 from .offered import CANDIDATES, Step, examples
 from .outcomes import Outcome
 from .phrases import Op
@@ -50,7 +50,13 @@ _AFTER = {
 
 def before(steps: Sequence[Step]) -> str:
     """One line that says what happens now."""
-    return " ".join(dict.fromkeys(_fill(_BEFORE.get(step.op.kind, "Calling {tool}."), step) for step in steps))
+    return " ".join(dict.fromkeys(_fill(_before(step), step) for step in steps))
+
+
+def _before(step: Step) -> str:
+    if step.op.kind == "count" and step.arguments.get("pattern") == "^":
+        return "Counting the lines."
+    return _BEFORE.get(step.op.kind, "Calling {tool}.")
 
 
 def _fill(template: str, step: Step) -> str:
@@ -118,7 +124,7 @@ def _done(outcome: Outcome, room: int) -> str:
             head = f"{head} nothing."
     if not text.strip():
         return head
-    return f"{head}\n\n{block(text, room, both_ends=kind == 'run')}" if room else f"{head} See the tool's result."
+    return f"{head}\n\n{block(text, room, output=kind == 'run')}" if room else f"{head} See the tool's result."
 
 
 def _sentence(line: str) -> str:
@@ -134,6 +140,11 @@ def _counted(outcome: Outcome) -> str:
         return "Counted:"
     if outcome.step.op.kind == "count_files":
         return f"{total:,} file{'' if one else 's'} match{'es' if one else ''} {code(pattern)}."
+    path = str(outcome.step.arguments.get("path", ""))
+    rows = re.search(r"\b(?:rows?|records?|entries)\b", outcome.step.op.text, re.I)
+    if rows and pattern == "^" and total and path.lower().endswith((".csv", ".tsv")):
+        lines = f"{total:,} line{'' if one else 's'}, the first a header"
+        return f"{total - 1:,} row{'' if total == 2 else 's'} in {code(path)} ({lines})."
     what = "" if pattern == "^" else f" match{'es' if one else ''} {code(pattern)}"
     where = " in ".join(
         ["", *(code(str(outcome.step.arguments[key])) for key in ("glob", "path") if key in outcome.step.arguments)]
@@ -151,14 +162,26 @@ def total_of(text: str) -> int | None:
 
 
 def _failed(outcome: Outcome) -> str:
+    outside = re.match(r"SANDBOX_VIOLATION: (.*)", outcome.text, re.S)
+    if outside:
+        return f"I could not {deed(outcome)}, as that is not allowed here: {_reason(outside[1])}"
     text = f"{code(outcome.step.tool)} failed: {inline(outcome.text)}"
     if outcome.near:
         text += f"\n\nFiles with a name like that: {', '.join(map(code, outcome.near))}. Say which one you mean."
     return text
 
 
+def _reason(text: str) -> str:
+    """The refusal of a tool in plain words."""
+    if "is outside the workspace" in text:
+        return "it lies outside the workspace. Give a path inside the workspace."
+    return inline(text)
+
+
 def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) -> str:
     """That and what was not understood, and what would be, with the tools that are there."""
+    if understanding.misfit is not None:
+        return f"{understanding.misfit}\n\nI did nothing. {WHAT_I_AM}"
     if understanding.missing is not None:
         head = _no_tool(understanding.missing)
     elif understanding.unknown is not None:
@@ -167,11 +190,11 @@ def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) ->
         head = WHAT_I_AM
     known = examples(tools)
     if not known:
-        return f"{head}\n\nNo tools are offered in this session, so there is nothing that I can do here."
+        return f"{head}\n\nThis run offers no tools, so there is nothing that I can do here."
     return f"{head}\n\nWhat I understand here, for example:\n\n" + "\n".join(f"- {code(text)}" for text in known)
 
 
 def _no_tool(op: Op) -> str:
-    names = " or ".join(code(name) for name in CANDIDATES.get(op.kind, ()))
-    head = f"I understood {code(op.text)}, but it needs the tool {names}, which is not offered in this session."
+    name = code(CANDIDATES[op.kind][0])
+    head = f"I understood {code(op.text)}, but it needs the tool {name}, which this run does not offer."
     return f"{head} {WHAT_I_AM}"

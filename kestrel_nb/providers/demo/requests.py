@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...protocol.tools import ToolSchema
 from .assignments import parse_setting
@@ -13,11 +14,12 @@ from .changes import parse_edit, parse_filler, parse_plan, parse_write
 from .commands import parse_bare_command, parse_run
 from .counting import parse_count
 from .files import parse_find, parse_list, parse_read, parse_summary
+from .misfits import misfit
 from .offered import Step, to_step
 from .others import parse_other, parse_sum, parse_time, parse_web
-from .phrases import Op, Place, match, take_place
+from .phrases import FILE, Op, Place, match, take_place
 from .search import parse_search
-from .text import Masked, mask, split_parts, strip_polite
+from .text import Masked, mask, split_parts, strip_polite, without_marks
 from .wording import plain_wording
 from .words import STARTS
 
@@ -50,17 +52,20 @@ PARSERS: tuple[Callable[[str, Masked], list[Op] | None], ...] = (
 class Understanding:
     """What a request comes to: ``steps``, or why there are none.
 
-    ``unknown`` is the part that was not understood, ``missing`` the kind of work for which no tool is offered.
+    ``unknown`` is the part that was not understood, as it was typed, ``missing`` the kind of work for which no tool is
+    offered, ``misfit`` what is wrong with the call of a tool that was named.
     """
 
     steps: tuple[Step, ...] = ()
     unknown: str | None = None
     missing: Op | None = None
+    misfit: str | None = None
     help: bool = False
 
 
 def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
     """The steps that ``text`` asks for. All of it must be understood, else nothing is done."""
+    text = without_marks(text)
     if len(text) > LONGEST_REQUEST:
         return Understanding(unknown=text[:200])
     masked = mask(text)
@@ -71,7 +76,7 @@ def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
         return Understanding(help=True)
     ops = _plan(masked, tools) or _all_parts(masked, tools)
     if isinstance(ops, str):
-        return Understanding(unknown=masked.restore(ops))
+        return Understanding(unknown=text.strip() if len(split_parts(masked.text, STARTS)) == 1 else ops)
     return _lower(ops, tools) if ops else Understanding(unknown=text.strip())
 
 
@@ -91,27 +96,27 @@ def _asks_for_help(text: str) -> bool:
 
 
 def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
-    """The ops of every part, or the first part that was not understood."""
+    """The ops of every part, or the first part that was not understood, as it was typed."""
     whole = strip_polite(masked.text)
     if "\n" not in masked.text.strip():
         alone = None if len(split_parts(masked.text, STARTS)) == 1 else _delegated(whole, masked)
         if alone and not any(op.needs for op in alone):
-            return alone
+            return [_unmasked(op, masked) for op in alone]
     ops: list[Op] = []
     place = ""
-    for part in split_parts(masked.text, STARTS):
+    for part, typed in split_parts(masked.text, STARTS):
         if _only_place(part, masked):
-            place = re.sub(r"^for\s+", "in ", part, flags=re.I)
+            place = re.sub(r"^(?:for|edit|modify|change|update)\s+", "in ", part, flags=re.I)
             continue
         placed = (f"{part} {place}", f"{place} {part}") if place else (_place_last(part), part, _in_last(part, ops))
         found = next((read for text in placed if (read := _part(text, masked, tools)) is not None), None)
         if found is None and not _is_bare_verb(part):
-            return part
+            return masked.restore(typed)
         found = _shown_file(part, ops) or found
         for op in found or ():
             ops.append(_refer(op, ops))
             if ops[-1].needs == "there" or (ops[-1].needs and len(ops) == 1):
-                return part
+                return masked.restore(typed)
     return ops
 
 
@@ -133,7 +138,8 @@ def _place_last(part: str) -> str:
 
 
 def _only_place(part: str, masked: Masked) -> bool:
-    """ "In config.toml, ...": a place for the part that follows."""
+    """ "In config.toml, ...", "edit config.toml, ...": a place for the part that follows."""
+    part = re.sub(rf"^(?:edit|modify|change|update)\s+(?={FILE}$)", "in ", part, flags=re.I)
     part = re.sub(r"^for\s+(?=(?:each|every|all)\b)", "in ", part, flags=re.I)
     text, place = take_place(f"x {part}", masked, "in|inside|within|under")
     return text == "x" and part != "here" and place != Place()
@@ -163,15 +169,42 @@ def _is_bare_verb(part: str) -> bool:
 def _part(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
     if len(part) > LONGEST_PART:
         return None
-    part = plain_wording(part)
-    named = parse_call_by_name(part, masked, tools) or parse_call_by_words(part, masked, tools)
+    ops = _ops(plain_wording(part), masked, tools)
+    return None if ops is None else [_unmasked(op, masked) for op in ops]
+
+
+def _ops(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
+    named = parse_call_by_name(part, masked, tools)
     if named:
         return named
+    wrong = misfit(part, masked, tools, sure=True)
+    if wrong:
+        return wrong
+    spoken = parse_call_by_words(part, masked, tools)
+    if spoken:
+        return spoken
     for parse in PARSERS:
         ops = parse(part, masked)
         if ops is not None:
             return ops
-    return parse_call_by_words(part, masked, tools, loose=True)
+    return parse_call_by_words(part, masked, tools, loose=True) or misfit(part, masked, tools, sure=False)
+
+
+def _unmasked(op: Op, masked: Masked) -> Op:
+    """``op`` without any placeholder: what is left of quoted parts stands there as it was typed."""
+    return replace(
+        op, text=masked.restore(op.text), args={key: _typed(value, masked) for key, value in op.args.items()}
+    )
+
+
+def _typed(value: Any, masked: Masked) -> Any:
+    if isinstance(value, str):
+        return masked.restore(value)
+    if isinstance(value, list):
+        return [_typed(item, masked) for item in value]
+    if isinstance(value, dict):
+        return {masked.restore(key): _typed(item, masked) for key, item in value.items()}
+    return value
 
 
 def _refer(op: Op, before: list[Op]) -> Op:
@@ -239,6 +272,9 @@ def _lower(ops: list[Op], tools: Sequence[ToolSchema]) -> Understanding:
     steps: list[Step] = []
     if len(ops) > MOST_STEPS:
         return Understanding(unknown=f"more than {MOST_STEPS} things at once")
+    wrong = next((op for op in ops if op.kind == "misfit"), None)
+    if wrong is not None:
+        return Understanding(misfit=wrong.args["why"])
     for op in ops:
         step = to_step(op, tools)
         if step is None:

@@ -83,10 +83,11 @@ _GERUND = re.compile(r"^(\w+?)ing\b", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text that stood in quotes. ``code`` marks fences and JSON, ``quote`` the kind of quote."""
+    """Text that stood in quotes: ``quote`` is their kind, ``raw`` the text with them, as it was typed."""
 
     text: str
     quote: str
+    raw: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +104,11 @@ class Masked:
 
     def restore(self, text: str) -> str:
         """``text`` as the person typed it, quotes included."""
-        return _LITERAL.sub(lambda found: _with_quotes(self.literals[int(found[1])]), text)
+        return _LITERAL.sub(lambda found: self.literals[int(found[1])].raw, text)
 
     def plain(self, text: str) -> str:
         """``text`` with quoted parts put back without their quotes."""
         return _LITERAL.sub(lambda found: self.literals[int(found[1])].text, text)
-
-
-_MARKS = {"double": '""', "single": "''", "curly": "“”", "single_curly": "‘’", "angle": "«»", "low": "„“"}
-
-
-def _with_quotes(literal: Literal) -> str:
-    if literal.quote == "json":
-        return literal.text
-    if literal.quote == "fence":
-        return f"```\n{literal.text}\n```"
-    marks = _MARKS.get(literal.quote, "``")
-    return f"{marks[0]}{literal.text}{marks[1]}"
 
 
 _SLANG = tuple(
@@ -132,22 +121,25 @@ def mask(text: str) -> Masked:
     """Set the quoted parts of ``text`` aside: fences, backticks, all kinds of quotes, JSON."""
     literals: list[Literal] = []
 
-    def keep(quote: str, inner: str) -> str:
-        literals.append(Literal(inner, quote))
+    def keep(quote: str, inner: str, raw: str) -> str:
+        literals.append(Literal(inner, quote, raw))
         return f"{OPEN}{len(literals) - 1}{CLOSE}"
 
     def quoted(found: re.Match[str]) -> str:
         if found["fence"] is not None:
-            return keep("fence", found["fence_text"])
+            return keep("fence", found["fence_text"], found[0])
         kind = next(name for name, value in found.groupdict().items() if value is not None)
-        return keep(kind, found[kind])
+        return keep(kind, found[kind], found[0])
 
-    bare = text.replace(OPEN, "").replace(CLOSE, "").replace("\r\n", "\n")
-    for slang, plain in _SLANG:
-        bare = slang.sub(plain, bare)
-    masked = _QUOTED.sub(quoted, bare)
+    masked = _QUOTED.sub(quoted, without_marks(text).replace("\r\n", "\n"))
     restore = Masked("", tuple(literals)).restore
-    return Masked(_replace_json(masked, lambda inner: keep("json", restore(inner))), tuple(literals))
+    json_text = _replace_json(masked, lambda inner: keep("json", restore(inner), restore(inner)))
+    return Masked(json_text, tuple(literals))
+
+
+def without_marks(text: str) -> str:
+    """``text`` without the characters that placeholders are made of."""
+    return text.replace(OPEN, "").replace(CLOSE, "")
 
 
 def _replace_json(text: str, keep: Callable[[str], str]) -> str:
@@ -183,11 +175,13 @@ def _balanced(text: str, start: int) -> int | None:
 def strip_polite(text: str) -> str:
     """``text`` without greetings, polite words and closing punctuation."""
     text = _BULLET.sub("", text)
+    for slang, plain in _SLANG:
+        text = slang.sub(plain, text)
     before = None
     while before != text:
         before = text
         text = text.strip().rstrip("!?;,").rstrip()
-        text = re.sub(r"(?<=[\w\ue001/)])[.:…]+$", "", text)
+        text = re.sub(r"(?<=[\w\ue001)])[.:…]+$|(?<=/)[.:…]$", "", text)
         for start, verb in _OPENINGS:
             text = start.sub(verb, text)
         opening = POLITE.match(text)
@@ -225,10 +219,11 @@ def _verb_of_gerund(text: str) -> str:
     return _GERUND.sub(lambda found: irregular.get(found[1].lower(), found[1]), text)
 
 
-def split_parts(text: str, starts: re.Pattern[str]) -> list[str]:
-    """The parts of a masked request. A separator counts only where ``starts`` says that a new part begins.
+def split_parts(text: str, starts: re.Pattern[str]) -> list[tuple[str, str]]:
+    """The parts of a masked request, each without polite words and as it was typed.
 
-    "search for bread and butter" is one part, "list the files and count the lines" are two.
+    A separator counts only where ``starts`` says that a new part begins: "search for bread and butter" is one part,
+    "list the files and count the lines" are two.
     """
     parts: list[str] = []
     for line in _lines(text):
@@ -240,8 +235,8 @@ def split_parts(text: str, starts: re.Pattern[str]) -> list[str]:
                 begin = separator.end()
                 rest = line[begin:]
         parts.append(rest)
-    cleaned = [strip_polite(part) for part in parts]
-    return [part for part in cleaned if part and not _GREETING.fullmatch(part)]
+    cleaned = [(strip_polite(part), part.strip()) for part in parts]
+    return [(part, typed) for part, typed in cleaned if part and not _GREETING.fullmatch(part)]
 
 
 _GREETING = re.compile(
