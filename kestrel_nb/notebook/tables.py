@@ -155,7 +155,7 @@ def _heads(data: Any) -> _Heads:
     width = max(1, *map(len, rows))
     rows = [row + [None] * (width - len(row)) for row in rows]
     given = index.get("names") if isinstance(index, Mapping) else None
-    names = [*(given if _is_list(given) else []), *[None] * width][:width]
+    names = [*given, *[None] * width][:width] if isinstance(given, (list, tuple)) else [None] * width
     return {
         "heads": [[_cell(value) for value in row] for row in rows],
         "head_names": ["" if name is None else _label(name) for name in names],
