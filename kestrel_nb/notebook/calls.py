@@ -11,7 +11,7 @@ from ..protocol.codec import loads
 from ..protocol.errors import CodecError
 from ..protocol.messages import ImagePart, ToolResultPart
 from ..protocol.sessions import ApprovalRequest
-from .cards import beside_diff, card_of, diff_lines
+from .cards import Card, beside_diff, card_of, diff_lines
 from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, exit_code, result_line
 from .tables import table_of
 from .visible import one_line, visible
@@ -141,10 +141,14 @@ def _progress(row: Block, message: str) -> Block:
 
 def _asked(row: Block, request: ApprovalRequest, schema: Mapping[str, Any] | None) -> Block:
     card = card_of(request, schema)
+    return {**_with_request(row, request, card), "state": "waiting", "card": card}
+
+
+def _with_request(row: Block, request: ApprovalRequest, card: Card) -> Block:
     diff = {"text": card["text"], "numbers": card["numbers"]} if card["kind"] == "diff" else None
     row = _with_arguments(row, request.arguments)
     line = arguments_line(beside_diff(request), alone=False) if diff else row["line"]
-    return {**row, "line": line, "state": "waiting", "card": card, "diff": diff}
+    return {**row, "line": line, "diff": diff}
 
 
 def _resolved(row: Block, event: ev.ApprovalResolved) -> Block:
@@ -158,7 +162,8 @@ def _resolved(row: Block, event: ev.ApprovalResolved) -> Block:
         "remember": decision.remember if decision.approved else None,
         "limit_s": _limit(event.request),
     }
-    row = row if row["arguments"] else _with_arguments(row, asked)  # asked by a run before this one
+    if not row["arguments"]:  # asked by a run before this one
+        row = _with_request(row, event.request, card_of(event.request))
     row = {**row, "card": None, "decision": answer}
     if row["state"] in _OPEN:
         row["state"] = "running" if decision.approved else "not-run" if event.answered_by == "cancel" else "declined"

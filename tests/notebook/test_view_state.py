@@ -149,3 +149,21 @@ def test_a_todo_list_stays_where_it_first_appeared() -> None:
     blocks = play([*started(), first, *said("x"), second])["blocks"]
     assert [block["kind"] for block in blocks] == ["todo", "text"]
     assert blocks[0]["items"][0]["text"] == "b"
+
+
+def test_a_call_that_was_answered_in_another_kernel_shows_its_arguments() -> None:
+    """After a restart the run goes on with the answer: no question and no start were seen."""
+    skipped = make(ev.ToolSkipped, call_id="call_1", tool="shell", reason="no", cause="declined")
+    for events in (
+        [*answered(SHELL, "command", approved=False), skipped],
+        [skipped, *answered(SHELL, "command", approved=False)],
+        [*answered(SHELL, "command", approved=True), *ran("shell", "ok")],
+    ):
+        (row,) = play([*started(), *events])["blocks"]
+        assert row["line"] == "pytest -q tests/test_fetch.py"
+        assert "pytest -q tests/test_fetch.py" in row["arguments"]
+        assert row["state"] in ("declined", "done")
+        assert row["card"] is None
+    (row,) = play([*started(), *answered(EDIT, "command", approved=False)])["blocks"]
+    assert row["line"] == 'path="src/poll.py"'
+    assert "+    await asyncio.sleep(1)" in row["diff"]["text"]
