@@ -211,6 +211,8 @@ def _field(name: str, declared: Any, given: bool, value: Any, required: bool) ->
     hint = schema.get("description")
     if isinstance(hint, str) and hint:
         field["hint"] = one_line(hint, 300)
+    if not given and "default" in schema:
+        field["default"] = one_line(as_json(schema["default"]), 120)
     if kind == "select":
         field["options"] = jsonable([*([] if required else [""]), *schema["enum"]])
     return field

@@ -792,10 +792,17 @@ class Field {
     this.problem = make("p.kestrel-error", { id: uid(), hidden: true });
     this.input = this.makeInput(id);
     this.input.addEventListener("input", () => this.review());
-    this.tip.append(...marked([field.hint, field.required || field.given ? "" : "Not given."].filter(Boolean).join(" ")));
+    this.tip.append(...marked([field.hint, this.absent()].filter(Boolean).join(" ")));
     this.tip.hidden = !this.tip.firstChild;
     this.el = make("div.kestrel-field", null, make("label", { for: id }, marked(this.name)), this.input, this.problem, this.note, this.tip);
     this.review();
+  }
+
+  /** What the tool does without this argument. */
+  absent() {
+    const { given, required } = this.field;
+    if (given || (required && this.field.default === undefined)) return "";
+    return this.field.default === undefined ? "Not given." : `Not given; default ${this.field.default}`;
   }
 
   makeInput(id) {

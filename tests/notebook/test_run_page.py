@@ -49,6 +49,21 @@ APPEND = """html => {
   el.querySelectorAll('*').forEach((one) => one.dispatchEvent(new MouseEvent('mouseover')));
 }"""
 OPEN_ALL = "() => document.querySelectorAll('details').forEach((el) => { el.open = true; })"
+# The computed styles, of the named properties, of all elements and of what is drawn before and after them.
+STYLES = """([sheet, names]) => {
+  const style = document.createElement('style');
+  style.textContent = sheet;
+  document.body.append(style);
+  const one = (el, part) => {
+    const found = getComputedStyle(el, part);
+    return names.map((name) => `${name}: ${found.getPropertyValue(name)}`).join('; ');
+  };
+  const all = [...document.querySelectorAll('.kestrel-record, .kestrel-record *')];
+  const whole = (el) => [el.tagName, el.className, one(el), one(el, '::before'), one(el, '::after')].join(' | ');
+  const found = all.map(whole);
+  style.remove();
+  return found;
+}"""
 FOREIGN_STYLES = "[...document.querySelectorAll('style')].filter((el) => !/kestrel/.test(el.textContent)).length"
 GUARD = 700  # milliseconds, a little more than the card's own
 DATA = Path(__file__).parent.parent / "data"
@@ -393,6 +408,27 @@ def test_editing_sends_only_what_was_changed(fake: FakePage) -> None:
     expect(page.get_by_label("timeoutMs")).to_have_value("9000")
 
 
+def test_a_field_that_was_not_given_names_its_default(fake: FakePage) -> None:
+    schema = {
+        "properties": {
+            "command": {"type": "string"},
+            "by": {"type": "string", "default": "city", "description": "Group by this."},
+            "n": {"type": "integer", "default": 0},
+            "x": {"type": "string"},
+        },
+        "required": ["command"],
+    }
+    state = view_state.initial()
+    for event in [*started(), *asked(live(SHELL))]:
+        state = view_state.apply(state, event, schemas=lambda tool: schema)
+    fake.open(state)
+    fake.mount()
+    fake.page.wait_for_timeout(GUARD)
+    fake.page.get_by_role("button", name="Edit…").click()
+    hints = fake.page.locator(".kestrel-field > .kestrel-hint:visible").all_inner_texts()
+    assert hints == ['Group by this. Not given; default "city"', "Not given; default 0", "Not given."]
+
+
 def test_a_long_difference_must_be_seen_before_it_can_be_approved(fake: FakePage) -> None:
     diff = "@@ -1,600 +1,600 @@\n" + "\n".join(f"+line {n}" for n in range(600))
     waiting(fake, request("edit_file", {"path": "a"}, DiffPreview(path="a", diff=diff, added=600, removed=0)))
@@ -534,3 +570,69 @@ def test_hostile_texts_do_nothing(fake: FakePage) -> None:
     assert (
         page.locator("#out").locator("img, svg, iframe, form, script, style, object, embed, math, video").count() == 0
     )
+
+
+def rich_record() -> str:
+    """A record in which every part of the sheet applies."""
+    events = [
+        *started(),
+        *said("A `b` [c](http://d.test)\n\n# H\n\n- e `f`\n\n```py\ncode\n```\n\n|a|b|\n|-|-|\n|1|`2`|\n"),
+    ]
+    events += [
+        *call("grep", {"a": 1, "b": "x" * 300}, "c1"),
+        *ran("grep", "", {"matches": [*ROWS, {"path": None}]}, "c1"),
+    ]
+    for n, asking in enumerate((SHELL, EDIT, FETCH)):
+        events += [*asked(asking), *answered(asking, "button", approved=n > 0, reason="no")]
+    events += ran("edit_file", "", {"diff": EDIT.preview.diff, "path": "p"}, "call_2")  # type: ignore[union-attr]
+    events += [*call("bad", {}, "c5"), *ran("bad", "E" * 300, None, "c5", is_error=True)]
+    events += [*call("read", {}, "c6"), *ran("read", "one\ntwo\u202e", None, "c6")]
+    events += [make(ev.Notice, level="warning", code="x", text="Watch: this."), *ended()]
+    events.insert(2, make(ev.TodoUpdated, items=(TodoItem(text="a"), TodoItem(text="b", state="in_progress"))))
+    return render(play(events, sent=[{"variable": "df", "type": "frame", "disclosed": "2 rows"}]))["text/html"]
+
+
+def test_a_sheet_behind_a_record_changes_nothing_in_it(fake: FakePage) -> None:
+    """Every record brings the part of the sheet that it needs, in any order on the page."""
+    from kestrel_nb.notebook.sheet import live_sheet, record_sheet
+
+    html = rich_record()
+    fake.page.wait_for_function("window.kestrel")
+    fake.page.evaluate("html => { document.querySelector('style').textContent = ''; out.innerHTML = html; }", html)
+    fake.page.evaluate(OPEN_ALL)
+    names = sorted(set(re.findall(r"[{;]([a-z][a-z-]*):", record_sheet(html) + live_sheet().replace(": ", ":"))))
+    before = fake.page.evaluate(STYLES, ["", names])
+    classes = sorted(set(re.findall(r"kestrel-[a-z-]+", html)) - {"kestrel-view"})
+    sheets = {name: record_sheet(f'<p class="kestrel-view {name}" data-state="done">') for name in classes}
+    for name, sheet in {**sheets, "all": live_sheet()}.items():
+        after = fake.page.evaluate(STYLES, [sheet, names])
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        told = [set(old.split("; ")) ^ set(new.split("; ")) for old, new in changed]
+        assert not changed, f"{name}: {changed[0][0][:80]}: {told[0]}"
+
+
+def test_code_in_an_answer_has_one_ground(fake: FakePage) -> None:
+    fake.page.wait_for_function("window.kestrel")
+    fake.page.evaluate("html => { out.innerHTML = html; }", rich_record())
+    code = fake.page.locator(".kestrel-text pre code").first
+    ground, padding = code.evaluate("el => [getComputedStyle(el).backgroundColor, getComputedStyle(el).padding]")
+    assert (ground, padding) == ("rgba(0, 0, 0, 0)", "0px")
+
+
+def test_a_record_has_the_columns_of_the_live_view(fake: FakePage) -> None:
+    """JupyterLab puts 20 px beside HTML and none beside a live view."""
+    events = [*started(), *call("read", {}), *ran("read", "one\ntwo")]
+    fake.open(play(events))
+    fake.mount()
+    words = "[...document.querySelectorAll('.kestrel-row .kestrel-word')].map((el) => el.getBoundingClientRect().left)"
+    live_at = fake.page.evaluate(words)
+    html = render(play([*events, *ended()]))["text/html"]
+    fake.page.evaluate(
+        """html => {
+          unmount();
+          out.innerHTML = `<div class="jp-RenderedHTMLCommon" style="padding-right: 20px">${html}</div>`;
+        }""",
+        html,
+    )
+    assert fake.page.evaluate(words) == live_at
+    assert fake.page.evaluate("out.firstChild.scrollWidth <= out.firstChild.clientWidth")
