@@ -13,7 +13,7 @@ import pytest
 from kestrel_nb.app import Kestrel
 from kestrel_nb.protocol.tools import ToolSchema
 from kestrel_nb.providers.demo.requests import understand
-from kestrel_nb.runtime.session import RunOptions
+from kestrel_nb.runtime.run import RunOptions
 
 TABLE = json.loads((Path(__file__).parents[1] / "data/demo/requests.json").read_text(encoding="utf-8"))
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from ...protocol.tools import ToolSchema
 from .assignments import parse_setting
-from .calls import parse_call_by_name, parse_call_by_words
+from .calls import CALL, parse_call_by_name, parse_call_by_words
 from .changes import parse_edit, parse_filler, parse_plan, parse_write
 from .commands import parse_bare_command, parse_run
 from .counting import parse_count
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .misfits import misfit
-from .offered import Step, to_step
+from .offered import KNOWN_TOOLS, Step, to_step
 from .others import parse_other, parse_sum, parse_time, parse_web
 from .phrases import FILE, Op, Place, match, take_place
 from .search import parse_search
@@ -187,6 +187,9 @@ def _ops(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | N
         ops = parse(part, masked)
         if ops is not None:
             return ops
+    by_tool = match(rf"{CALL}(?:the\s+)?(?:{'|'.join(KNOWN_TOOLS)})(?:\s+tool)?\s+to\s+(?P<work>.+)", part)
+    if by_tool:  # "use the grep tool to search for X"
+        return _ops(by_tool["work"], masked, tools)
     return parse_call_by_words(part, masked, tools, loose=True) or misfit(part, masked, tools, sure=False)
 
 

@@ -265,7 +265,7 @@ def _plain(text: str, masked: Masked) -> Found | None:
         return (pattern, place.args()) if pattern != escaped_words(term) and not masked.literal(term) else None
     if not explicit and verb in ("find", "locate") and not _searchable(term, pattern, masked, place.args()):
         return None
-    if not explicit and file_name(term, masked) and masked.literal(term) is None:
+    if not explicit and file_name(term, masked) and masked.literal(term) is None and term[0] != "/":
         return None
     return pattern, place.args()
 
