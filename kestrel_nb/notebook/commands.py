@@ -30,6 +30,10 @@ class Text:
         return self._text
 
 
+AT_ONCE = ("use", "new", "show", "help")  # these need not wait, once the application has come to life
+CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
+
+
 async def run_line(line: str) -> Any:
     """Work one ``%kestrel`` line. A person's mistake is one line of text."""
     try:
@@ -38,15 +42,38 @@ async def run_line(line: str) -> Any:
             raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
         command = COMMANDS.get("help" if words[0] in ("-h", "--help") else words[0])
         if command is None:
-            near = get_close_matches(words[0], COMMANDS, n=1)
-            hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
-            raise UsageError(f'no command "{words[0]}"; {hint}')
+            raise UsageError(unknown_command(words[0]))
         if len(words) - 1 > command.most:
             raise UsageError(f"usage: %kestrel {words[0]} {command.usage}".rstrip())
         async with interruptible("interrupted"):
             return await command.work(current(), words[1:])
     except KestrelError as error:
         raise shell_error(error) from None
+
+
+def run_line_at_once(line: str) -> Any:
+    """Work a line where nothing can be awaited, as in the cell that loads the extension.
+
+    Raises a usage error for a command that would have to wait.
+    """
+    words = line.split()
+    work = run_line(line)
+    if words and words[0] in COMMANDS and words[0] not in AT_ONCE:
+        work.close()
+        raise ShellUsageError(CANT_WAIT)
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise ShellUsageError(CANT_WAIT)
+
+
+def unknown_command(word: str) -> str:
+    """A sentence that names the nearest command, or all of them."""
+    near = get_close_matches(word, COMMANDS, n=1)
+    hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
+    return f'no command "{word}"; {hint}'
 
 
 def shell_error(error: KestrelError, more: str = "") -> ShellUsageError:
@@ -70,8 +97,7 @@ async def _use(state: NotebookState, words: list[str]) -> None:
         raise UsageError("usage: %kestrel use MODEL, or the name of a variable that holds a Kestrel or a tool")
     value = state.namespace.get(words[0])
     if isinstance(value, Kestrel):
-        await value.initialize()
-        state.use_app(value)
+        state.use_app(value)  # it comes to life when a cell first needs it
         return
     await state.app.initialize()
     if is_tool(value):
@@ -219,7 +245,9 @@ async def _help(state: NotebookState, words: list[str]) -> Text:
 
 def help_text(words: list[str]) -> Text:
     """What there is, or one word of it."""
-    if words and words[0] in COMMANDS:
+    if words and words[0] not in COMMANDS:
+        raise UsageError(unknown_command(words[0]))
+    if words:
         command = COMMANDS[words[0]]
         return Text(f"%kestrel {words[0]} {command.usage}".rstrip() + f"\n    {command.help}")
     lines = ["%%kestrel [options], with the request below it, runs an agent in the cell:"]

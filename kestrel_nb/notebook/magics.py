@@ -132,25 +132,30 @@ def _cell_magic(line: str, cell: str = "") -> None:
     """Send the cell's text to an agent and show its run here. ``%kestrel help`` lists the options."""
     from .run_cell import run_cell
 
-    _run_unawaited(run_cell(line, cell), "%%kestrel")
+    if _loop_runs():
+        raise UsageError("%%kestrel can't wait here: give it a cell of its own, with %autoawait on (the default)")
+    _run_on_the_shells_loop(run_cell(line, cell))
 
 
 def _line_magic(line: str) -> Any:
     """Work with agents, sessions, models, tools and approvals. ``%kestrel help`` lists what there is."""
-    from .commands import run_line
+    from .commands import run_line, run_line_at_once
 
-    return _run_unawaited(run_line(line), "%kestrel")
+    if _loop_runs():
+        return run_line_at_once(line)
+    return _run_on_the_shells_loop(run_line(line))
 
 
-def _run_unawaited(work: Any, magic: str) -> Any:
-    """For shells that don't await: run ``work`` on the shell's own loop, unless one is running already."""
+def _loop_runs() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        from IPython.core.async_helpers import get_asyncio_loop
+        return False
+    return True
 
-        return get_asyncio_loop().run_until_complete(work)
-    work.close()
-    raise UsageError(
-        f"{magic} can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
-    )
+
+def _run_on_the_shells_loop(work: Any) -> Any:
+    """For shells that don't await: a terminal between its prompts."""
+    from IPython.core.async_helpers import get_asyncio_loop
+
+    return get_asyncio_loop().run_until_complete(work)

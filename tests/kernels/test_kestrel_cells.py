@@ -166,7 +166,7 @@ def test_cells_queue_behind_a_question_and_see_its_result(ready: Kernel) -> None
 
 
 def test_a_failed_run_keeps_its_record_and_aborts_what_follows(loaded: Kernel) -> None:
-    loaded.ok(setup("Reply('partly', error=RuntimeError('boom'), error_after=1)"))
+    loaded.ok(setup("Reply('partly', delay=1, error=RuntimeError('boom'), error_after=1)"))
     page = RunPage(loaded, ASK)
     later = loaded.execute("print('must not run')")
     outcome = loaded.outcome(page.cell)
@@ -240,7 +240,10 @@ def test_the_view_is_closed_with_its_run(ready: Kernel) -> None:
     assert not any(VIEW in data for data in outcome.displayed)
 
 
-def test_loading_and_using_in_one_cell_says_what_to_do(kernel: Kernel) -> None:
+def test_loading_and_using_in_one_cell(kernel: Kernel) -> None:
     """IPython reads the whole cell before ``%load_ext`` runs, so the line below it cannot be awaited yet."""
-    outcome = kernel.run(f"{LOAD}\n%kestrel use demo", 60)
-    assert outcome.status == "ok" or "a cell of its own" in outcome.text
+    kernel.ok(f"{LOAD}\nfrom kestrel_nb import Kestrel\napp = Kestrel()\n%kestrel use app", 60)
+    assert "Finished" in kernel.ok(ASK).displayed[0]["text/plain"]
+    outcome = kernel.run("if True:\n    %kestrel sessions")
+    assert outcome.status == "error"
+    assert "a cell of its own" in outcome.text
