@@ -7,6 +7,7 @@ const GUARD_MS = 600; // a card takes no press while it has just appeared
 const NO_REPLY_MS = 3000;
 const PING_MS = 15000; // a pending card looks this often whether the kernel still answers
 const FLOAT_MS = 1200; // a view that is being drawn needs no floating card
+const UNSEEN_MS = 1000; // a card out of sight for so long is named in a corner of the page
 const SPEAK_MS = 1000;
 const FOLLOW_PX = 64;
 const TABLE_PAGE = 10;
@@ -121,7 +122,8 @@ const memory = {
 };
 
 /** How many views of each run this page shows; `initialize` draws the cards of a run that has none. */
-const mounted = (globalThis.__kestrelMounted ??= { counts: new Map(), events: new EventTarget() });
+const mounted = (globalThis.__kestrelMounted ??= { counts: new Map(), events: new EventTarget(), silent: new Set() });
+mounted.silent ??= new Set();
 
 function mount(key, step) {
   mounted.counts.set(key, (mounted.counts.get(key) || 0) + step);
@@ -411,6 +413,7 @@ class RowBlock {
       this.card = new Card(card, this.run, this.block);
       this.shell.append(this.card.el);
       this.card.appear();
+      this.card.sight = new Sight(this.card);
     } else if (!card && this.card) {
       const hadFocus = this.card.el.contains(document.activeElement);
       const pressed = this.card.sending;
@@ -605,7 +608,7 @@ class Card {
 
   /** Which buttons wait. While a form is open the other choices do, so that nobody edits and then approves the rest. */
   settle() {
-    const stuck = this.sending;
+    const stuck = this.sending || this.dead;
     const unseen = this.hidden || this.card.cut > 0;
     const wait = (el, waits, why = "") => {
       if (waits) el.setAttribute("aria-disabled", "true");
@@ -613,11 +616,11 @@ class Card {
       if (why) el.title = why;
       else el.removeAttribute("title");
     };
-    const why = stuck ? "" : this.form ? "Close the form first" : unseen ? "Look at all lines first" : "";
+    const why = this.dead ? "The kernel does not answer" : stuck ? "" : this.form ? "Close the form first" : unseen ? "Look at all lines first" : "";
     wait(this.yes, stuck || this.form !== null || unseen, why);
     wait(this.always, stuck || this.form !== null || unseen, why);
     wait(this.edit, stuck || this.form === "no" || unseen, why);
-    wait(this.no, stuck || this.form === "edit", this.form === "edit" ? why : "");
+    wait(this.no, stuck || this.form === "edit", this.dead || this.form === "edit" ? why : "");
     this.edit.setAttribute("aria-expanded", String(this.form === "edit"));
     this.no.setAttribute("aria-expanded", String(this.form === "no"));
     for (const el of this.submits || []) wait(el, stuck);
@@ -648,6 +651,7 @@ class Card {
 
   tick(now) {
     if (this.sending) this.left.textContent = "Sending your answer…";
+    else if (this.dead) this.left.textContent = "";
     else if (this.card.expires_at === null) this.left.textContent = "no time limit";
     else this.countDown(Math.max(0, Math.floor(this.card.expires_at - now)));
   }
@@ -730,18 +734,22 @@ class Card {
   // ---- answering ----
 
   answer(content) {
-    if (this.sending) return;
+    if (this.sending || this.dead) return;
     this.sending = true;
     this.error.hidden = true;
     this.settle();
     try {
       this.run.feed.send({ type: "answer", id: this.id, ...content });
     } catch {
-      this.fail([["b", "Your answer did not arrive:"], ["", " the kernel is not connected. If it was restarted, run the cell again."]]);
+      this.sending = false;
+      this.lost([["b", "Your answer did not arrive:"], ["", " the kernel is not connected."]]);
       return;
     }
     this.timer = setTimeout(() => {
-      if (this.sending) this.fail([["b", "No reply."], ["", " If the kernel was restarted, run the cell again."]]);
+      if (!this.sending) return;
+      this.sending = false;
+      this.lost(this.run.pulse.words("No reply."));
+      this.run.pulse.beat();
     }, NO_REPLY_MS);
   }
 
@@ -767,16 +775,25 @@ class Card {
     }
   }
 
-  /** No sign of life from the kernel: the card says so instead of looking alive. A busy kernel still takes a press. */
-  lost(silent) {
-    if (silent === this.dead || this.sending) return;
-    this.dead = silent;
-    if (silent) this.fail([["b", "The kernel does not answer."], ["", " If it was restarted, this card is closed: run the cell again. "], ["code", "%kestrel inbox"], ["", " lists what still waits."]]);
-    else this.error.hidden = true;
+  /** No sign of life from the kernel: the card says so, in `words`, and takes no press until there is one. */
+  lost(words) {
+    if (this.sending || this.dead) return;
+    this.dead = true;
+    this.fail([...words, ["", " The question is kept: "], ["code", "%kestrel inbox"], ["", " lists it. To go on here, run the cell again."]]);
+    this.sight?.draw();
+  }
+
+  found() {
+    if (!this.dead) return;
+    this.dead = false;
+    this.error.hidden = true;
+    this.settle();
+    this.sight?.draw();
   }
 
   remove() {
     clearTimeout(this.timer);
+    this.sight?.close();
     this.el.remove();
   }
 }
@@ -974,7 +991,7 @@ class Run {
     this.feed = { now: () => Date.now() / 1000 };
     this.feed = new Feed(model, this);
     this.clock = setInterval(() => this.tick(), 1000);
-    this.pulse = new Pulse(this.feed, () => this.cards());
+    this.pulse = new Pulse(this.feed, this.key, () => this.cards());
   }
 
   close() {
@@ -1157,41 +1174,110 @@ function isTyping() {
 
 /** Asks the kernel now and then whether it is there, while a card is open. */
 class Pulse {
-  constructor(feed, cards) {
-    Object.assign(this, { feed, cards });
+  constructor(feed, key, cards) {
+    Object.assign(this, { feed, key, cards, cut: false });
     this.timer = setInterval(() => this.beat(), PING_MS);
-    this.onLive = () => this.beat(); // the front end says that the connection changed
+    this.onLive = () => { // the front end says that the connection changed
+      this.cut = true;
+      this.beat(mounted.silent.has(key));
+    };
     feed.model.on("comm_live_update", this.onLive);
   }
 
-  beat() {
-    if (!this.cards().length || this.waiting) return;
+  beat(always = false) {
+    if (this.waiting || !(always || this.cards().length)) return;
     try {
       this.feed.send({ type: "ping" });
     } catch {
-      this.report(true);
+      this.silent();
       return;
     }
     this.waiting = setTimeout(() => {
       this.waiting = null;
-      this.report(true);
+      this.silent();
     }, NO_REPLY_MS);
+  }
+
+  /** A connection that broke and has no other end tells of a restart; silence alone may be a kernel that is busy. */
+  words(otherwise) {
+    if (this.cut) return [["b", "The kernel was restarted."]];
+    return [["b", otherwise], ["", " The kernel is busy or was restarted."]];
+  }
+
+  silent() {
+    mounted.silent.add(this.key);
+    for (const card of this.cards()) card.lost(this.words("The kernel does not answer."));
   }
 
   pong() {
     clearTimeout(this.waiting);
     this.waiting = null;
-    this.report(false);
-  }
-
-  report(silent) {
-    for (const card of this.cards()) card.lost(silent);
+    this.cut = false;
+    mounted.silent.delete(this.key);
+    for (const card of this.cards()) card.found();
   }
 
   close() {
     clearInterval(this.timer);
     clearTimeout(this.waiting);
     this.feed.model.off("comm_live_update", this.onLive);
+  }
+}
+
+// ---- a card out of sight ----------------------------------------------------------------------------------------------------
+
+/** Names the runs whose cards nobody sees, in one box for the page. Nothing can be answered there. */
+const corner = (globalThis.__kestrelCorner ??= make("div.kestrel-view.kestrel-run.kestrel-floating.kestrel-corner", {
+  role: "group",
+  "aria-label": "Runs that wait out of sight",
+  "data-lm-suppress-shortcuts": "true",
+}));
+
+class Sight {
+  constructor(card) {
+    this.card = card;
+    this.unseen = false;
+    const show = button("Show");
+    show.addEventListener("click", () => this.show());
+    this.words = make("span", null, "A run waits for you: ", make("code", null, marked(card.card.tool)));
+    this.line = make("p.kestrel-corner-line", null, this.words, show);
+    this.observer = new IntersectionObserver((entries) => this.see(entries.at(-1)), { threshold: [0, 0.1, 0.2] });
+    this.observer.observe(card.el);
+  }
+
+  see(entry) {
+    clearTimeout(this.soon);
+    const seen = entry.isIntersecting && entry.intersectionRatio >= 0.1;
+    if (seen) this.mark(false);
+    else this.soon = setTimeout(() => this.mark(true), UNSEEN_MS);
+  }
+
+  mark(unseen) {
+    this.unseen = unseen;
+    this.draw();
+  }
+
+  draw() {
+    if (this.unseen && !this.card.dead) corner.append(this.line);
+    else this.line.remove();
+    if (!corner.firstChild) corner.remove();
+    else if (!corner.isConnected) document.body.append(corner);
+  }
+
+  /** A cell that the page does not draw, or of a notebook behind another tab, cannot be scrolled to. */
+  show() {
+    if (!this.card.el.getClientRects().length) {
+      this.words.replaceChildren("Its cell is not drawn now: open its notebook, and scroll to the cell.");
+      return;
+    }
+    this.card.el.scrollIntoView({ block: "center" });
+    this.card.focus();
+  }
+
+  close() {
+    clearTimeout(this.soon);
+    this.observer.disconnect();
+    this.mark(false);
   }
 }
 
@@ -1202,17 +1288,20 @@ class Floating {
   constructor(model) {
     this.key = model.get("key");
     this.rows = new Map();
+    this.closed = new Set();
+    const close = button("Close", "", { "aria-label": "Close" });
+    close.addEventListener("click", () => this.dismiss());
     this.box = make(
       "div.kestrel-view.kestrel-run.kestrel-floating",
       { role: "group", "aria-label": "Questions of a run that is not on this page", "data-lm-suppress-shortcuts": "true" },
-      make("p.kestrel-label", null, "A run whose output is not on this page waits for you."),
+      make("div.kestrel-corner-line", null, make("span.kestrel-label", null, "A run whose output is not on this page waits for you."), close),
     );
     this.feed = { now: () => Date.now() / 1000 };
     this.feed = new Feed(model, this);
     this.onMount = () => this.place();
     mounted.events.addEventListener("change", this.onMount);
     this.clock = setInterval(() => this.cards().forEach((card) => card.tick(this.feed.now())), 1000);
-    this.pulse = new Pulse(this.feed, () => this.cards());
+    this.pulse = new Pulse(this.feed, this.key, () => this.cards());
     this.place();
   }
 
@@ -1243,7 +1332,13 @@ class Floating {
 
   pending() {
     if (this.feed.header?.status !== "running") return [];
-    return [...this.feed.blocks.values()].filter((block) => block.card);
+    return [...this.feed.blocks.values()].filter((block) => block.card && !this.closed.has(block.card.id));
+  }
+
+  /** The questions are still open: only the box goes. */
+  dismiss() {
+    for (const id of this.rows.keys()) this.closed.add(id);
+    this.place();
   }
 
   place() {
@@ -1251,7 +1346,7 @@ class Floating {
     const lost = !mounted.counts.get(this.key) && this.pending().length > 0;
     if (!lost) this.hide();
     else if (this.drawn) this.show();
-    else this.soon = setTimeout(() => this.show(), FLOAT_MS);
+    else if (!mounted.silent.has(this.key)) this.soon = setTimeout(() => this.show(), FLOAT_MS);
   }
 
   hide() {

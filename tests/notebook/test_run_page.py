@@ -324,9 +324,13 @@ def test_no_reply_is_said_and_the_card_stays(fake: FakePage) -> None:
     waiting(fake)
     page = fake.page
     page.get_by_role("button", name="Approve", exact=True).click()
-    expect(page.locator(".kestrel-error[role=alert]")).to_contain_text(
-        "No reply. If the kernel was restarted, run the cell again."
-    )
+    error = page.locator(".kestrel-error[role=alert]")
+    expect(error).to_contain_text("No reply. The kernel is busy or was restarted. The question is kept: %kestrel inbox")
+    expect(error).to_contain_text("run the cell again")
+    page.get_by_role("button", name="Approve", exact=True).click(force=True)
+    assert len(fake.sent("answer")) == 1
+    fake.message({"type": "pong"})
+    expect(error).to_be_hidden()
     page.get_by_role("button", name="Approve", exact=True).click()
     assert len(fake.sent("answer")) == 2
 
@@ -348,11 +352,35 @@ def test_a_card_whose_kernel_is_gone_does_not_look_alive(fake: FakePage) -> None
     page = fake.page
     page.evaluate("() => model.fire('comm_live_update')")
     assert fake.sent("ping")
-    expect(page.locator(".kestrel-error[role=alert]").first).to_contain_text(
-        "The kernel does not answer.", timeout=10_000
-    )
+    error = page.locator(".kestrel-error[role=alert]").first
+    said_so = "The kernel was restarted. The question is kept: %kestrel inbox lists it."
+    expect(error).to_contain_text(said_so, timeout=10_000)
+    expect(page.locator(".kestrel-left")).to_have_text("")
+    buttons = page.locator(".kestrel-card .kestrel-buttons button")
+    assert [one.get_attribute("aria-disabled") for one in buttons.all()] == ["true"] * 4
+    for one in buttons.all():
+        one.click(force=True)
+    assert fake.sent("answer") == []
     fake.message({"type": "pong"})
-    expect(page.locator(".kestrel-error[role=alert]").first).to_be_hidden()
+    expect(error).to_be_hidden()
+    expect(page.locator(".kestrel-left")).to_contain_text("left")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    assert len(fake.sent("answer")) == 1
+
+
+def test_a_form_in_a_card_whose_kernel_is_gone_sends_nothing(fake: FakePage) -> None:
+    waiting(fake)
+    page = fake.page
+    page.get_by_role("button", name="Decline…").click()
+    page.get_by_label("Reason").fill("kept")
+    page.evaluate("() => { model.broken = true; model.fire('comm_live_update'); }")
+    expect(page.locator(".kestrel-error[role=alert]").first).to_contain_text("The kernel was restarted.")
+    page.evaluate("() => { model.broken = false; }")
+    page.get_by_role("button", name="Decline this call").click(force=True)
+    assert fake.sent("answer") == []
+    fake.message({"type": "pong"})
+    page.get_by_role("button", name="Decline this call").click()
+    assert [answer["reason"] for answer in fake.sent("answer")] == ["kept"]
 
 
 def test_a_refused_answer_is_said_and_the_card_stays(fake: FakePage) -> None:
@@ -492,6 +520,89 @@ def test_no_card_floats_in_the_normal_case(fake: FakePage) -> None:
     waiting(fake)
     fake.page.wait_for_timeout(1_500)
     expect(fake.page.locator("body > .kestrel-view")).to_have_count(0)
+
+
+def test_a_floating_card_whose_kernel_is_gone_can_be_closed(fake: FakePage) -> None:
+    fake.open(play([*started(), *asked(live(SHELL))]))
+    page = fake.page
+    box = page.locator("body > .kestrel-floating")
+    expect(box.locator(".kestrel-card")).to_be_visible(timeout=5_000)
+    page.evaluate("() => { model.broken = true; model.fire('comm_live_update'); }")
+    expect(box).to_contain_text("The kernel was restarted.")
+    expect(box.locator(".kestrel-left")).to_have_text("")
+    box.get_by_role("button", name="Close").click()
+    expect(box).to_have_count(0)
+    page.wait_for_timeout(1_500)
+    expect(box).to_have_count(0)
+
+
+def test_a_box_that_was_closed_comes_back_for_another_question_alone(fake: FakePage) -> None:
+    first = [*started(), *asked(live(SHELL))]
+    fake.open(play(first))
+    page = fake.page
+    box = page.locator("body > .kestrel-floating")
+    box.get_by_role("button", name="Close").click(timeout=5_000)
+    expect(box).to_have_count(0)
+    fake.show(play([*first, *asked(live(EDIT))]))
+    expect(box.locator(".kestrel-card")).to_have_count(1, timeout=5_000)
+    expect(box.locator(".kestrel-ask")).to_contain_text("edit_file")
+
+
+def test_no_card_of_a_kernel_that_is_gone_begins_to_float(fake: FakePage) -> None:
+    waiting(fake)
+    fake.page.evaluate("() => { model.broken = true; model.fire('comm_live_update'); unmount(); }")
+    fake.page.wait_for_timeout(1_800)
+    expect(fake.page.locator("body > .kestrel-view")).to_have_count(0)
+    fake.page.evaluate("() => { model.broken = false; model.fire('comm_live_update'); }")
+    fake.message({"type": "pong"})
+    expect(fake.page.locator("body > .kestrel-floating .kestrel-card")).to_be_visible(timeout=5_000)
+
+
+# ---- a card out of sight ----
+
+
+def scrolled(fake: FakePage) -> ApprovalRequest:
+    """A page with a pending card far below the part that is seen."""
+    fake.page.evaluate(
+        """() => {
+          const space = () => Object.assign(document.createElement('div'), {style: 'height: 3000px'});
+          out.before(space());
+          out.after(space());
+          elsewhere.focus();
+        }"""
+    )
+    asking = live(SHELL)
+    fake.open(play([*started(), *asked(asking)]))
+    fake.mount()
+    return asking
+
+
+def test_a_card_out_of_sight_is_named_until_it_is_seen(fake: FakePage) -> None:
+    scrolled(fake)
+    page = fake.page
+    corner = page.get_by_role("group", name="Runs that wait out of sight")
+    expect(corner).to_contain_text("A run waits for you: shell")
+    expect(page.locator("#elsewhere")).to_be_focused()
+    assert corner.get_by_role("button").all_inner_texts() == ["Show"]
+    corner.get_by_role("button", name="Show").click()
+    expect(page.locator(".kestrel-card")).to_be_in_viewport()
+    expect(page.locator(".kestrel-card")).to_be_focused()
+    expect(corner).to_have_count(0)
+    page.evaluate("scrollTo(0, 0)")
+    expect(corner).to_be_visible()
+    assert fake.sent("answer") == []
+
+
+def test_a_card_out_of_sight_that_is_answered_or_gone_is_named_no_more(fake: FakePage) -> None:
+    asking = scrolled(fake)
+    corner = fake.page.locator(".kestrel-corner")
+    expect(corner).to_be_visible()
+    fake.show(play([*started(), *asked(asking), *answered(asking, "command", approved=True)]))
+    expect(corner).to_have_count(0)
+    fake.show(play([*started(), *asked(asking)]))
+    expect(corner).to_be_visible()
+    fake.page.evaluate("() => { model.broken = true; model.fire('comm_live_update'); }")
+    expect(corner).to_have_count(0)
 
 
 # ---- place, voice, end ----
