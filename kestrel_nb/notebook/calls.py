@@ -204,7 +204,7 @@ def _ended(row: Block, event: ev.ToolExecuted | ev.ToolFailed | ev.ToolSkipped) 
 
 def _executed(row: Block, event: ev.ToolExecuted) -> Block:
     diff = _diff(event.data)
-    plain = event.is_error or diff is not None or exit_code(event.data) is not None
+    plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
     table = None if plain else table_of(event.data)
     content = visible(event.content)
     result = result_line(event.tool, event.content, event.data, table, len(row["images"]))
@@ -220,6 +220,13 @@ def _executed(row: Block, event: ev.ToolExecuted) -> Block:
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
+
+
+def _is_kept_apart(data: Any) -> bool:
+    """True for what stands in the place of data that were too large for an event: the text says more."""
+    return (
+        isinstance(data, Mapping) and data.get("truncated") is True and set(data) == {"truncated", "characters", "file"}
+    )
 
 
 def _diff(data: Any) -> dict[str, Any] | None:

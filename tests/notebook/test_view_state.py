@@ -167,3 +167,11 @@ def test_a_call_that_was_answered_in_another_kernel_shows_its_arguments() -> Non
     (row,) = play([*started(), *answered(EDIT, "command", approved=False)])["blocks"]
     assert row["line"] == 'path="src/poll.py"'
     assert "+    await asyncio.sleep(1)" in row["diff"]["text"]
+
+
+def test_data_kept_in_a_file_leave_the_text_in_view() -> None:
+    kept = {"truncated": True, "characters": 50_000_000, "file": "data/x.json"}
+    state = play([*started(), *call("t", {}), *ran("t", "the first line\nthe second", kept), *ended()])
+    row = next(block for block in state["blocks"] if block["kind"] == "tool")
+    assert row["table"] is None
+    assert row["detail"].startswith("the first line")
