@@ -122,7 +122,6 @@ class Screen:
         self._app = state.app
         self._session = session
         self._options = options
-        self._interrupted = False
         self._view: Any = None
         self._shown: Any = None
         self._picture = self._first_picture(session, options.model, variable or "_")
