@@ -61,10 +61,14 @@ def run_line_at_once(line: str) -> Any:
     if words and words[0] in COMMANDS and words[0] not in AT_ONCE:
         work.close()
         raise ShellUsageError(CANT_WAIT)
+    state = current()
+    state.can_wait = False
     try:
         work.send(None)
     except StopIteration as done:
         return done.value
+    finally:
+        state.can_wait = True
     work.close()
     raise ShellUsageError(CANT_WAIT)
 
@@ -97,7 +101,9 @@ async def _use(state: NotebookState, words: list[str]) -> None:
         raise UsageError("usage: %kestrel use MODEL, or the name of a variable that holds a Kestrel or a tool")
     value = state.namespace.get(words[0])
     if isinstance(value, Kestrel):
-        state.use_app(value)  # it comes to life when a cell first needs it
+        if state.can_wait:  # else it comes to life, and says what is wrong with it, when a cell first needs it
+            await value.initialize()
+        state.use_app(value)
         return
     await state.app.initialize()
     if is_tool(value):

@@ -12,6 +12,11 @@ _SCRIPT = Path(__file__).with_name("run_view.js")
 _TOKEN = re.compile(r"/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"|[{};]", re.DOTALL)
 _CLASS = re.compile(r"\.(kestrel-[a-z0-9-]+)")
 _STATE = re.compile(r"\[data-(?:state|level)=\"([a-z-]+)\"\]")
+# Texts and patterns are kept as they are; elsewhere no space is needed beside these signs.
+_JS_SPACES = re.compile(
+    r"(\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`|(?<=[(=,])\s*/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*)"
+    r"| ?(=>|===|!==|&&|\|\||[=?:,{}]) ?"
+)
 
 Rule = tuple[str, list["Rule"] | None]  # a declaration has no children
 
@@ -19,15 +24,16 @@ Rule = tuple[str, list["Rule"] | None]  # a declaration has no children
 @cache
 def live_sheet() -> str:
     """The whole sheet, for the live view."""
-    without_comments = re.sub(r"/\*.*?\*/", "", _sheet(), flags=re.DOTALL)
-    return re.sub(r"\s*\n\s*", "\n", without_comments).strip()
+    css = _sheet()
+    return _write(_parse(css), frozenset(_CLASS.findall(css)), frozenset(_STATE.findall(css)))
 
 
 @cache
 def live_script() -> str:
     """The module of the live view. A comment in it stands on lines of its own, and no text goes over a line's end."""
     lines = (line.strip() for line in _SCRIPT.read_text("utf-8").splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith(("//", "/*", "*")))
+    script = "\n".join(line for line in lines if line and not line.startswith(("//", "/*", "*")))
+    return _JS_SPACES.sub(lambda found: found[1] or found[2], script)
 
 
 def _sheet() -> str:

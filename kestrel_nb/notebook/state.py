@@ -34,6 +34,7 @@ class NotebookState:
         self.last: RunHandle | None = None
         self.background: set[asyncio.Task[None]] = set()
         self.tools = UserTools(self.namespace)
+        self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
 
     @property

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import comm
@@ -14,6 +15,7 @@ import pytest
 from comm.base_comm import BaseComm
 from sample_events import EDIT, SHELL, answered, asked, call, ended, make, ran, said, started
 
+from kestrel_nb.notebook import sheet
 from kestrel_nb.notebook.record import render
 from kestrel_nb.notebook.run_view import RunView
 from kestrel_nb.protocol import events as ev
@@ -249,3 +251,12 @@ async def test_the_plain_form_has_no_address(wire: Wire) -> None:
     bundle = view_of(Answers())._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     assert data["text/plain"] == "<kestrel run view>"
+
+
+def test_the_script_that_is_sent_differs_in_spaces_between_words_only() -> None:
+    source = (Path(sheet.__file__).parent / "run_view.js").read_text("utf-8").splitlines()
+    kept = "\n".join(line.strip() for line in source if line.strip() and not line.strip().startswith(("//", "/*", "*")))
+    texts = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
+    sent = sheet.live_script()
+    assert texts.findall(sent) == texts.findall(kept)
+    assert "".join(sent.split()) == "".join(kept.split())
