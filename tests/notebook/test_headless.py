@@ -108,6 +108,15 @@ def test_nbval_compares_strictly_twice(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout[-3000:]
 
 
+def test_nbval_ends_under_the_policy_that_fails_too(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    assert nbconvert(tmp_path, path, "deny").returncode == 0
+    done = run(tmp_path, "fail", "pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 1
+    assert "the policy for runs without a person is" in done.stdout
+    assert not ran(tmp_path)
+
+
 def test_the_export_to_html_shows_the_record(tmp_path: Path) -> None:
     assert nbconvert(tmp_path, write(tmp_path), "deny").returncode == 0
     assert run(tmp_path, None, "nbconvert", "--to", "html", "done.ipynb").returncode == 0
