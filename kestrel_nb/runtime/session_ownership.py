@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 
 from ..protocol.errors import ApprovalError, SessionOwnedError, UsageError
 from ..protocol.events import ApprovalResolved
@@ -18,7 +19,7 @@ from .tool_calls import ToolCalls
 LEFT_BEFORE = "another answer was left before; that one counts"
 
 
-class OwnedSession(SessionHost):
+class OwnedSession(SessionHost, ABC):
     """The part of ``AgentSession`` that one process at a time may have."""
 
     def __init__(self, detail: SessionDetail, services: SessionServices, *, hidden: bool = False) -> None:
@@ -26,9 +27,9 @@ class OwnedSession(SessionHost):
         self._calls: ToolCalls | None = None  # of the run that is going
         self._dropped = False
 
+    @abstractmethod
     def _resume(self, record: ApprovalRecord) -> Run:
         """Go on after a restart: the stored question of ``record`` was answered."""
-        raise NotImplementedError
 
     @property
     def pending(self) -> tuple[ApprovalRequest, ...]:

@@ -209,4 +209,5 @@ def test_long_requests_are_read_in_a_short_time(unit: str) -> None:
 
 def test_any_character_is_harmless() -> None:
     for char in string.printable + "“”‘’„«»\u202e\ud800":
-        understand(f"read {char}x{char} and {char}", OWN)
+        found = understand(f"read {char}x{char} and {char}", OWN)
+        assert {step.tool for step in found.steps} <= {"read_file"}

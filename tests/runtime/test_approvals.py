@@ -353,6 +353,7 @@ async def test_somebody_is_quicker_than_a_handler_that_never_answers() -> None:
     await asking.end()
     async with asyncio.timeout(5):
         await ended.wait()
+    assert asking.broker.history()[-1].decision == NO
 
 
 async def test_a_handler_that_edits_badly_declines() -> None:

@@ -231,7 +231,8 @@ def test_a_character_that_the_encoding_lacks_is_refused(desk: Any) -> None:
 @settings(max_examples=300)
 def test_decoding_never_fails_and_goes_back(data: bytes) -> None:
     found = decode(data)
-    if found is not None and found.encode(found.text) == data:
+    if found is not None:
+        assert found.encode(found.text) == data
         found.text.encode("utf-8")
 
 
