@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,21 +12,11 @@ from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
 from .cell import OPTIONS, split_words
+from .command import Command, Text, shell_error, table
 from .inbox import Inbox
 from .state import NotebookState, current, variables_of
 from .user_tools import is_tool
 from .waiting import interruptible
-
-
-class Text:
-    """A few lines of text that show as they are."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
 
 AT_ONCE = ("use", "new", "show", "help")  # these need not wait, once the application has come to life
 CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
@@ -80,21 +68,6 @@ def unknown_command(word: str) -> str:
     return f'no command "{word}"; {hint}'
 
 
-def shell_error(error: KestrelError, more: str = "") -> ShellUsageError:
-    """The error as IPython shows a person's mistake: one line, whatever a plugin or a store has put into it."""
-    return ShellUsageError(" ".join(f"{error}{more}".split()))
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One word of ``%kestrel``: what follows it, what it does, at most how many words it takes."""
-
-    usage: str
-    help: str
-    most: int
-    work: Callable[[NotebookState, list[str]], Awaitable[Any]]
-
-
 async def _use(state: NotebookState, words: list[str]) -> None:
     """Take a model, an application or a tool. Raises UsageError that names what there is."""
     if not words or not words[0]:
@@ -133,7 +106,7 @@ async def _models(state: NotebookState, words: list[str]) -> Any:
         }
         for info in state.app.models.list()
     ]
-    return _frame(rows)
+    return table(rows)
 
 
 async def _tools(state: NotebookState, words: list[str]) -> Any:
@@ -142,7 +115,7 @@ async def _tools(state: NotebookState, words: list[str]) -> Any:
         {"tool": schema.name, "permission": schema.permission, "description": schema.description.split("\n")[0]}
         for schema in state.app.tools.schemas()
     ]
-    return _frame(rows)
+    return table(rows)
 
 
 async def _sessions(state: NotebookState, words: list[str]) -> Any:
@@ -162,13 +135,7 @@ async def _sessions(state: NotebookState, words: list[str]) -> Any:
                 "interrupted": len(session.interrupted),
             }
         )
-    return _frame(rows, ("session", "title", "model", "messages", "running", "waiting", "interrupted"))
-
-
-def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> Any:
-    from ..frames import to_frame
-
-    return to_frame(rows if rows else {"columns": list(columns), "rows": []})
+    return table(rows, ("session", "title", "model", "messages", "running", "waiting", "interrupted"))
 
 
 async def _new(state: NotebookState, words: list[str]) -> None:

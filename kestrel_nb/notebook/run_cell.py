@@ -21,7 +21,7 @@ from ..runtime.session import AgentSession
 from . import record, view_state
 from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import USAGE, CellOptions, parse_cell
-from .commands import help_text, shell_error
+from .command import shell_error
 from .handle import RunHandle
 from .state import NotebookState, current
 from .waiting import CellInterrupted, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
@@ -47,6 +47,8 @@ async def run_cell(line: str, body: str) -> None:
     try:
         options = parse_cell(line)
         if options.help:
+            from .commands import help_text
+
             display(help_text([]))
             return
         prompt = body.removesuffix("\n")

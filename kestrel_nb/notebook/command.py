@@ -1,0 +1,48 @@
+"""What a word of ``%kestrel`` is, and what such words give back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import UsageError as ShellUsageError
+
+from ..protocol.errors import KestrelError
+from .state import NotebookState
+
+
+class Text:
+    """A few lines of text that show as they are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One word of ``%kestrel``: what follows it, what it does, at most how many words it takes.
+
+    ``completes`` says what Tab offers for each word that follows: names of sources of ``completion``, joined by "|".
+    """
+
+    usage: str
+    help: str
+    most: int
+    work: Callable[[NotebookState, list[str]], Awaitable[Any]]
+    completes: tuple[str, ...] = ()
+
+
+def table(rows: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> Any:
+    """A DataFrame of ``rows``; ``columns`` name those of an empty one."""
+    from ..frames import to_frame
+
+    return to_frame(rows if rows else {"columns": list(columns), "rows": []})
+
+
+def shell_error(error: KestrelError, more: str = "") -> ShellUsageError:
+    """The error as IPython shows a person's mistake: one line, whatever a plugin or a store has put into it."""
+    return ShellUsageError(" ".join(f"{error}{more}".split()))
