@@ -85,7 +85,7 @@ async def _use(state: NotebookState, words: list[str]) -> None:
     if callable(value) and not state.app.models.has(words[0]):
         raise UsageError(f'"{words[0]}" is no tool yet; put @tool above its definition and run that cell again')
     try:
-        state.app.models.set_default(words[0])
+        state.choose_model(words[0])
     except KestrelError as error:
         apps = variables_of(state.namespace, Kestrel)
         raise UsageError(f"{error}" + (f"; variables with a Kestrel: {', '.join(apps)}" if apps else "")) from None

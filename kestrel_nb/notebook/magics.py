@@ -15,6 +15,8 @@ from IPython.core.error import UsageError
 from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TokenTransformBase
 
+from ..protocol.errors import KestrelError
+
 _CELL = re.compile(r"[ \t]*%%kestrel(?:[ \t]+(?P<line>.*))?$")
 _RUNNER = re.compile(r"%%(capture|time|timeit|prun)\b")  # magics that run their body, but await nothing in it
 _RUN_CELL = "await __import__('kestrel_nb.notebook.run_cell', fromlist=['run_cell']).run_cell"
@@ -92,9 +94,9 @@ class LineRewrite(TokenTransformBase):  # type: ignore[misc]
 def load(shell: Any) -> None:
     """Put the extension into ``shell``; loading it twice changes nothing.
 
-    Raises UsageError on an ipykernel that would never hear a click.
+    Raises UsageError on an ipykernel that would never hear a click, and for a setting with a value that is not allowed.
     """
-    from . import waiting
+    from . import settings, waiting
 
     if not waiting.hears_clicks_while_awaiting():
         import ipykernel
@@ -105,6 +107,10 @@ def load(shell: Any) -> None:
         )
     if _installed(shell):
         return
+    try:
+        settings.install(shell)
+    except KestrelError as error:
+        raise UsageError(str(error)) from None
     shell.input_transformers_cleanup.append(CellRewrite(shell))
     shell.input_transformer_manager.token_transformers.append(LineRewrite)
     shell.register_magic_function(_cell_magic, "cell", "kestrel")
@@ -113,6 +119,7 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Take the extension out of ``shell`` and close its application."""
+    from . import settings
     from .state import forget
 
     for transformer in _installed(shell):
@@ -122,6 +129,7 @@ def unload(shell: Any) -> None:
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("kestrel", None)
     forget(shell)
+    settings.remove(shell)
 
 
 def _installed(shell: Any) -> list[CellRewrite]:

@@ -76,7 +76,7 @@ async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
         state,
         session,
         None if live else policy,
-        RunOptions(model=options.model, max_steps=options.max_steps, tools=tools),
+        RunOptions(model=options.model, max_steps=options.max_steps or state.settings.max_steps, tools=tools),
         options.output,
     )
 

@@ -18,6 +18,8 @@ from ..runtime.session import AgentSession
 from .answering import POLICIES, HeadlessPolicy
 from .cell import CellOptions
 from .handle import RunHandle
+from .settings import Kestrel as Settings
+from .settings import settings_of
 from .user_tools import UserTools, is_tool
 
 POLICY_VARIABLE = "KESTREL_HEADLESS"  # the policy for notebooks that are executed without a person
@@ -36,6 +38,13 @@ class NotebookState:
         self.tools = UserTools(self.namespace)
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
+        self._setting_due = True  # Kestrel.model holds for the application made here, once its models are there
+        self.settings.on_model(self._take_setting)
+
+    @property
+    def settings(self) -> Settings:
+        """What ``%config Kestrel`` shows."""
+        return settings_of(self.shell)
 
     @property
     def app(self) -> Kestrel:
@@ -59,8 +68,28 @@ class NotebookState:
 
     def use_app(self, app: Kestrel) -> None:
         """Work with ``app`` from now on, in a new session."""
-        self._app, self._session = app, None
+        self._app, self._session, self._setting_due = app, None, False
         self.tools.forget()
+
+    def choose_model(self, id: str) -> None:
+        """Make ``id`` the default model from now on. Raises ModelNotFoundError."""
+        self.app.models.set_default(id)
+        self._setting_due = False
+
+    def _take_setting(self, id: str) -> None:
+        if self._app is None:
+            return
+        self.choose_model(id)
+        if self._session is not None and self._session.model != id:
+            self._session.set_model(id)
+
+    def _settle_model(self) -> None:
+        """Take the first value of Kestrel.model. Raises UsageError when there is no such model."""
+        if self._setting_due and self.settings.model:
+            try:
+                self.choose_model(self.settings.model)
+            except KestrelError as error:
+                raise UsageError(f"{error}; %config Kestrel.model says which one") from None
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -72,6 +101,7 @@ class NotebookState:
 
         Raises UsageError for a name that can't be one.
         """
+        self._settle_model()
         name = options.session if options else None
         if name is None:
             if self._session is None or not self.app.sessions.has(self._session.id):
@@ -105,8 +135,8 @@ class NotebookState:
         raise UsageError(f'no session "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"there are: {known}"))
 
     def policy(self, options: CellOptions) -> HeadlessPolicy:
-        """The headless policy: the cell's, else the environment's, else deny. Raises UsageError for another word."""
-        word = options.headless or os.environ.get(POLICY_VARIABLE) or "deny"
+        """The headless policy: the cell's, the setting, the environment's, deny. Raises UsageError for another word."""
+        word = options.headless or self.settings.headless or os.environ.get(POLICY_VARIABLE) or "deny"
         if word not in POLICIES:
             raise UsageError(f'{POLICY_VARIABLE} is one of {", ".join(POLICIES)}, not "{word}"')
         return cast(HeadlessPolicy, word)
