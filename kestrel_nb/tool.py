@@ -99,6 +99,7 @@ def tool(
     permission: ToolPermission = "auto",
     parallel_safe: bool = False,
     deterministic: bool = True,
+    read_only: bool = False,
     category: str | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -112,6 +113,7 @@ def tool(
     permission: ToolPermission = "auto",
     parallel_safe: bool = False,
     deterministic: bool = True,
+    read_only: bool = False,
     category: str | None = None,
 ) -> Any:
     """Make a tool of a function, bare or with settings; see ``ToolSchema`` for what they mean.
@@ -136,6 +138,7 @@ def tool(
             permission=permission,
             parallel_safe=parallel_safe,
             deterministic=deterministic,
+            read_only=read_only,
             category=category,
         )
         kind = AsyncFunctionTool if inspect.iscoroutinefunction(function) else FunctionTool

@@ -58,9 +58,10 @@ class ModelInfo:
 class PermissionRule:
     """Says what happens to calls of ``tool``: run, ask, or refuse.
 
-    ``tool`` is a name or ``*``. ``match`` narrows the rule: for ``shell`` it is compared word by word with the parsed
-    command (a command with a shell metacharacter never matches), for other tools it is a glob over the call's first
-    string argument. The last rule that matches wins, but a deny is never overridden.
+    ``tool`` is a name, ``*``, or ``@changing`` for every tool that is not marked ``read_only``. ``match`` narrows the
+    rule: for ``shell`` it is compared word by word with the parsed command (a command with a shell metacharacter never
+    matches), for other tools it is a glob over the call's first string argument. The last rule that matches wins, but a
+    deny is never overridden. Rules of the user come before those of the notebook, and these before those of the session.
     """
 
     tool: str

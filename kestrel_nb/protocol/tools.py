@@ -17,7 +17,9 @@ class ToolSchema:
 
     ``parameters`` is a JSON Schema of type object. ``permission`` is the default answer to "may it run?".
     ``parallel_safe`` tools that stand beside each other in one turn run together. ``deterministic`` tools give the
-    same result for the same arguments and files, so a recording need not keep their results.
+    same result for the same arguments and files, so a recording need not keep their results. ``read_only`` tools change
+    nothing outside their run: no file, process or variable, and nothing is sent. A tool that does not say so counts
+    as one that changes something.
     """
 
     name: str
@@ -27,6 +29,7 @@ class ToolSchema:
     category: str | None = None
     parallel_safe: bool = False
     deterministic: bool = True
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakSet
 
-from ..protocol.errors import KestrelError, SessionNotFoundError, StoreError, UsageError
+from ..protocol.errors import KestrelError, SessionBusyError, SessionNotFoundError, StoreError, UsageError
 from ..protocol.events import SessionCreated, SessionDeleted, SessionEvent
-from ..protocol.messages import new_id
+from ..protocol.messages import new_id as make_id
 from ..protocol.sessions import (
     CreateSessionRequest,
     PermissionRule,
@@ -24,6 +24,7 @@ from ..protocol.sessions import (
 )
 from .approvals import ApprovalBroker, ApprovalHandler
 from .call_host import CallSettings
+from .forking import fork_title, forked
 from .guards import Guards, SessionGuard, SessionGuardContext
 from .listeners import EventListener, Listeners
 from .models import ModelRegistry
@@ -38,6 +39,8 @@ from .tools import ToolRegistry
 from .truncation import clean_text
 
 DEFAULT_MAX_STEPS = 50
+RuleSource = Callable[[], Iterable[PermissionRule]]
+_ORDER = {"user": 0, "session": 1, "notebook": 2}  # what the application itself says for sessions stands between
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what every store takes
 
 
@@ -77,7 +80,7 @@ class SessionManager:
         self._listeners: Listeners[SessionEvent] = Listeners(options.logger)
         self._scratch: WeakSet[AgentSession] = WeakSet()  # hidden ones, while somebody uses them
         self._guards = Guards()
-        self._rules: dict[object, PermissionRule] = {object(): rule for rule in options.rules}
+        self._rules: dict[object, RuleSource] = {object(): lambda: options.rules}
         self._initialized: asyncio.Future[None] | None = None
         self.approvals = options.approvals or ApprovalBroker(logger=options.logger)
         self._services = self._make_services(options)
@@ -103,7 +106,7 @@ class SessionManager:
             check_run=self._check_run,
             ready=options.ready or self.initialize,
             system_prompt=options.system_prompt,
-            extra_rules=lambda: tuple(self._rules.values()),
+            extra_rules=lambda: self.rules,
             max_steps=options.max_steps,
             temperature=options.temperature,
             max_tokens=options.max_tokens,
@@ -131,13 +134,28 @@ class SessionManager:
 
     def add_rule(self, rule: PermissionRule) -> Callable[[], None]:
         """Add a permission rule for every session. Returns a disposer."""
+        return self.add_rules(lambda: (rule,))
+
+    def add_rules(self, source: RuleSource) -> Callable[[], None]:
+        """Let ``source`` say rules for every session; it is asked anew for each call. Returns a disposer."""
         key = object()  # the same rule may be there twice
-        self._rules[key] = rule
+        self._rules[key] = source
 
         def dispose() -> None:
             self._rules.pop(key, None)
 
         return dispose
+
+    @property
+    def rules(self) -> tuple[PermissionRule, ...]:
+        """The rules for every session, in their order: the user's, then the application's own, then the notebook's."""
+        rules = [rule for source in tuple(self._rules.values()) for rule in source()]
+        return tuple(sorted(rules, key=lambda rule: _ORDER[rule.scope]))
+
+    @property
+    def has_resolver(self) -> bool:
+        """True when a function of the application decides on calls after the rules."""
+        return self._options.resolve_permission is not None
 
     def _check_run(self, session: SessionHost) -> None:
         if not session.hidden:
@@ -217,7 +235,7 @@ class SessionManager:
             self._options.models.get(request.model)
         now = time.time()
         return SessionDetail(
-            id=new_id("sess") if request.id is None else self._free_id(request.id),
+            id=make_id("sess") if request.id is None else self._free_id(request.id),
             title=clean_text(" ".join((request.title or "").split())),
             model=request.model or self._options.default_model or "",
             workspace=workspace,
@@ -236,6 +254,27 @@ class SessionManager:
         if id in self._sessions or (isinstance(store, SharedStore) and store.load_now(id) is not None):
             raise UsageError(f'there is a session "{id}" already; get it, or take another id')
         return id
+
+    def fork(self, id: str, *, new_id: str | None = None, title: str | None = None) -> AgentSession:
+        """A new session with the transcript and the settings of the session ``id``; from then on each is on its own.
+
+        It is stored at once. Raises SessionNotFoundError, SessionBusyError while a run is going there,
+        SessionGuardError when a guard refuses, UsageError for an id that is taken, StoreError. Nothing has changed then.
+        """
+        source = self.get(id)
+        detail = source.detail()
+        if source.is_running or (detail.run_id is not None and source.owner is not None):
+            raise SessionBusyError("the session is running; await or cancel that run before you fork it")
+        fresh = make_id("sess") if new_id is None else self._free_id(new_id)
+        name = fork_title(detail.title, {summary.title for summary in self.list()}) if title is None else title
+        name = clean_text(" ".join(name.split()))
+        self._check("create", None, detail.tenant_id)
+        session = AgentSession(forked(detail, id=fresh, title=name, at=time.time()), self._services)
+        session.own()
+        self._sessions[session.id] = session
+        session.emit(SessionCreated, summary=session.summary())
+        session.touch()
+        return session
 
     def get(self, id: str) -> AgentSession:
         """The session ``id``. Raises SessionNotFoundError."""

@@ -22,8 +22,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from ..protocol.messages import JsonObject, ToolCallPart
@@ -40,6 +41,17 @@ _WRAPPERS = frozenset(
     ("sudo", "doas", "env", "nice", "nohup", "time", "timeout", "xargs", "exec", "command", "builtin")
 )
 _GLOB = re.compile(r"[*?\[]")
+
+CHANGING = "@changing"  # as a rule's tool: whatever is not marked read_only. No tool can have this name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableRules(PermissionRule):
+    """Stands for rules that can't be read: one of them may deny any call, so nothing runs unasked."""
+
+    tool: str = "*"
+    action: PermissionDecision = "deny"
+    scope: Literal["session", "notebook", "user"] = "user"
 
 
 def decide(
@@ -58,24 +70,35 @@ def decide(
             if doubt is None or doubt.action == "ask":
                 doubt = rule
         elif answer and rule.action == "deny":
-            return "deny", f"denied by {_named(rule)}", rule
+            return "deny", f"denied by {named(rule)}", rule
         elif answer:
             winner = rule
             if doubt is not None and doubt.action == "ask":
                 doubt = None  # an earlier question is settled by a later rule, like any other
     decision: PermissionDecision = winner.action if winner else schema.permission
     if doubt is not None and decision == "auto":
-        return "ask", f"the call can't be compared with {_named(doubt)}", doubt
+        return "ask", _doubtful(doubt), doubt
     if winner is not None:
-        return decision, _named(winner), winner
+        return decision, named(winner), winner
     return decision, f"`{schema.name}` {_DEFAULTS[schema.permission]} (the tool's default)", None
 
 
 _DEFAULTS = {"auto": "runs by itself", "ask": "always asks"}
 
 
-def _named(rule: PermissionRule) -> str:
-    return f"the rule `{rule.tool}: {rule.action}`" + (f" for `{rule.match}`" if rule.match is not None else "")
+_OWNERS = {"session": "the rule", "notebook": "the notebook's rule", "user": "the user's rule"}
+
+
+def named(rule: PermissionRule) -> str:
+    """The rule in a few words."""
+    match = f" for `{rule.match}`" if rule.match is not None else ""
+    return f"{_OWNERS[rule.scope]} `{rule.tool}: {rule.action}`{match}"
+
+
+def _doubtful(rule: PermissionRule) -> str:
+    if isinstance(rule, UnreadableRules):
+        return "the user's rules can't be read; %kestrel policy says why"
+    return f"the call can't be compared with {named(rule)}"
 
 
 def matches(rule: PermissionRule, schema: ToolSchema, arguments: JsonObject) -> bool:
@@ -83,10 +106,19 @@ def matches(rule: PermissionRule, schema: ToolSchema, arguments: JsonObject) -> 
     return _compare(rule, schema, arguments) is True
 
 
+def concerns_tool(rule: PermissionRule, schema: ToolSchema) -> bool:
+    """True when ``rule`` speaks about calls of this tool, whatever they say."""
+    if rule.tool == CHANGING:
+        return schema.read_only is not True
+    return rule.tool in ("*", schema.name)
+
+
 def _compare(rule: PermissionRule, schema: ToolSchema, arguments: JsonObject) -> bool | None:
     """True or False; None when the call can't be compared with the rule."""
-    if rule.tool not in ("*", schema.name):
+    if not concerns_tool(rule, schema):
         return False
+    if isinstance(rule, UnreadableRules):
+        return None
     if rule.match is None:
         return True
     if "command" in schema.parameters.get("properties", {}):
@@ -112,7 +144,7 @@ def _compare_command(match: str, arguments: JsonObject, *, lenient: bool) -> boo
     if not words or "=" in words[0]:  # a variable in front of the command
         return None
     if lenient:
-        return None if posixpath.basename(words[0]) in _WRAPPERS else _words_concern(patterns, words)
+        return _words_concern(patterns, words) or (None if posixpath.basename(words[0]) in _WRAPPERS else False)
     if not all(_is_harmless(name, value) for name, value in arguments.items() if name != "command"):
         return None
     return _words_allow(patterns, words)

@@ -7,7 +7,7 @@ it, and a failure that nobody looks at is consumed here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..protocol.errors import RewindError, SessionBusyError, UsageError
@@ -15,6 +15,7 @@ from ..protocol.events import RunStarted, SessionRewound
 from ..protocol.messages import ImageAttachment, Part, TextPart, ToolCallPart, create_message, new_id
 from ..protocol.sessions import (
     ApprovalRecord,
+    PermissionRule,
     SessionDetail,
     Usage,
 )
@@ -88,6 +89,12 @@ class AgentSession(OwnedSession):
         """Use another system prompt from the next model call on."""
         self.own()
         self._state.prompt = prompt
+        self._changed()
+
+    def set_rules(self, rules: Iterable[PermissionRule]) -> None:
+        """Replace the session's own permission rules; a run that is going obeys them from its next call on."""
+        self.own()
+        self._state.rules = [replace(rule, scope="session") for rule in rules]
         self._changed()
 
     def touch(self) -> None:

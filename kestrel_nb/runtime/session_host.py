@@ -103,6 +103,11 @@ class SessionHost:
         """The permission rules that hold here: the application's, then the session's own."""
         return (*self._services.extra_rules(), *self._state.rules)
 
+    @property
+    def own_rules(self) -> tuple[PermissionRule, ...]:
+        """The permission rules of this session alone."""
+        return tuple(self._state.rules)
+
     def summary(self) -> SessionSummary:
         """The session as a list shows it."""
         return self._state.summary(is_running=self.is_running, model=self.model)
@@ -147,8 +152,8 @@ class SessionHost:
         return all(names is None or name in names for names in (self._state.base.tools, self._run_tools))
 
     def add_rule(self, rule: PermissionRule) -> None:
-        """Add a permission rule for this session."""
-        self._state.rules.append(rule)
+        """Add a permission rule for this session; one that is there already becomes the last."""
+        self._state.rules = [*(known for known in self._state.rules if known != rule), rule]
 
     def add_usage(self, usage: Usage) -> float | None:
         """Count ``usage``; returns the cost of it all in US dollars where the price is known."""

@@ -113,10 +113,10 @@ class ToolCalls:
         """The decision and why. A resolver that fails means deny."""
         if self.questions.was_asked(call):
             return "ask", ""
-        decision, reason, _ = decide(self.host.rules, tool.schema, arguments)
+        decision, reason, rule = decide(self.host.rules, tool.schema, arguments)
         resolver = self.settings.resolve_permission
-        if resolver is None or decision == "deny":
-            return decision, reason
+        if resolver is None or decision == "deny" or (rule is not None and rule.action == "deny"):
+            return decision, reason  # where a deny may hold no function of the application lets it run
         try:
             answer = resolver(tool, call, self.host)
             chosen = await until_cancelled(answer, self.signal) if inspect.isawaitable(answer) else answer

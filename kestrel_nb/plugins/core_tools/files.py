@@ -46,6 +46,7 @@ class ReadFile:
         ),
         category="filesystem",
         parallel_safe=True,
+        read_only=True,
         parameters=parameters(
             {
                 "path": PATH,
@@ -169,6 +170,7 @@ class ListDir:
         ),
         category="filesystem",
         parallel_safe=True,
+        read_only=True,
         parameters=parameters(
             {
                 "path": {

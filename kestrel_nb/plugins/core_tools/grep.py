@@ -103,6 +103,7 @@ class Grep:
         ),
         category="filesystem",
         parallel_safe=True,
+        read_only=True,
         parameters=parameters(
             {
                 "pattern": {

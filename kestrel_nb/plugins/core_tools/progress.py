@@ -23,6 +23,7 @@ class TodoWrite:
             "Use it for work of three steps or more."
         ),
         category="progress",
+        read_only=True,
         parameters=parameters(
             {
                 "todos": {
@@ -66,6 +67,7 @@ class Finish:
         name="finish",
         description="End this run with a final summary for the person. Call it alone, when everything is done.",
         category="progress",
+        read_only=True,
         parameters=parameters(
             {"summary": {"type": "string", "minLength": 1, "description": "What was done and found."}},
             required=("summary",),

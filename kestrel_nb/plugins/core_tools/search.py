@@ -28,6 +28,7 @@ class Glob:
         ),
         category="filesystem",
         parallel_safe=True,
+        read_only=True,
         parameters=parameters(
             {
                 "pattern": {
