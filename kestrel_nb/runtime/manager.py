@@ -259,7 +259,7 @@ class SessionManager:
         """A new session with the transcript and the settings of the session ``id``; from then on each is on its own.
 
         It is stored at once. Raises SessionNotFoundError, SessionBusyError while a run is going there,
-        SessionGuardError when a guard refuses, UsageError for an id that is taken, StoreError. Nothing has changed then.
+        SessionGuardError when a guard refuses, UsageError for a taken id, StoreError. Nothing has changed then.
         """
         source = self.get(id)
         detail = source.detail()
