@@ -30,13 +30,18 @@ class CellOptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its names, the name of its value (None for a switch), what it does, and how to take the value."""
+    """One option: its names, the name of its value (None for a switch), what it does, and how to take the value.
+
+    ``completes`` says what Tab offers for the value, as in ``Command``; ``many``: several, separated by commas.
+    """
 
     names: tuple[str, ...]
     value: str | None
     help: str
     field: str
     read: Callable[[str], Any]
+    completes: tuple[str, ...] = ()
+    many: bool = False
 
 
 # Names that IPython itself moves on after each cell; a value that is put there stops that.
@@ -70,17 +75,27 @@ def _tools(text: str) -> tuple[str, ...]:
     return names
 
 
+_POLICY_WORDS = "|".join(f"={policy}" for policy in POLICIES)
+
 OPTIONS = (
-    Option(("-m", "--model"), "ID", "the model of this run", "model", str),
-    Option(("-s", "--session"), "NAME", "make or go on with a session of that name", "session", str),
+    Option(("-m", "--model"), "ID", "the model of this run", "model", str, ("model",)),
+    Option(("-s", "--session"), "NAME", "make or go on with a session of that name", "session", str, ("session",)),
     Option(("-o", "--output"), "NAME", "bind the run to a variable (it is always _ as well)", "output", _name),
-    Option(("-t", "--tools"), "NAMES", "offer only these tools, separated by commas", "tools", _tools),
+    Option(
+        ("-t", "--tools"),
+        "NAMES",
+        "offer only these tools, separated by commas",
+        "tools",
+        _tools,
+        ("tool|usertool",),
+        many=True,
+    ),
     Option(("--max-steps",), "N", "stop after N model calls", "max_steps", _steps),
-    Option(("--headless",), "POLICY", "ask nobody: deny, approve or fail", "headless", _policy),
+    Option(("--headless",), "POLICY", "ask nobody: deny, approve or fail", "headless", _policy, (_POLICY_WORDS,)),
     Option(("-b", "--background"), None, "return at once; the run goes on in this cell", "background", bool),
     Option(("-h", "--help"), None, "show this list", "help", bool),
 )
-_BY_NAME = {name: option for option in OPTIONS for name in option.names}
+BY_NAME = {name: option for option in OPTIONS for name in option.names}
 USAGE = "usage: %%kestrel [-m MODEL] [-s SESSION] [-o NAME] [-t TOOLS] [--max-steps N] [--headless POLICY] [-b]"
 
 
@@ -91,7 +106,7 @@ def parse_cell(line: str) -> CellOptions:
     while words:
         word = words.pop(0)
         name, equals, attached = word.partition("=")
-        option = _BY_NAME.get(name)
+        option = BY_NAME.get(name)
         if option is None:
             raise UsageError(_unknown(word))
         if option.value is None:
@@ -119,6 +134,6 @@ def split_words(line: str) -> list[str]:
 def _unknown(word: str) -> str:
     if not word.startswith("-"):
         return f'"{word}" is no option; the request itself goes below the %%kestrel line. {USAGE}'
-    near = get_close_matches(word.partition("=")[0], _BY_NAME, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"options: {', '.join(_BY_NAME)}"
+    near = get_close_matches(word.partition("=")[0], BY_NAME, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"
     return f"unknown option {word}; {hint}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from IPython.core.error import UsageError as ShellUsageError
@@ -11,7 +10,8 @@ from IPython.display import display
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from .cell import OPTIONS, split_words
+from . import helping
+from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
 from .state import NotebookState, current, variables_of
@@ -30,7 +30,7 @@ async def run_line(line: str) -> Any:
             raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
         command = COMMANDS.get("help" if words[0] in ("-h", "--help") else words[0])
         if command is None:
-            raise UsageError(unknown_command(words[0]))
+            raise UsageError(helping.unknown_word(words[0], COMMANDS))
         if len(words) - 1 > command.most:
             raise UsageError(f"usage: %kestrel {words[0]} {command.usage}".rstrip())
         async with interruptible("interrupted"):
@@ -59,13 +59,6 @@ def run_line_at_once(line: str) -> Any:
         state.can_wait = True
     work.close()
     raise ShellUsageError(CANT_WAIT)
-
-
-def unknown_command(word: str) -> str:
-    """A sentence that names the nearest command, or all of them."""
-    near = get_close_matches(word, COMMANDS, n=1)
-    hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
-    return f'no command "{word}"; {hint}'
 
 
 async def _use(state: NotebookState, words: list[str]) -> None:
@@ -217,31 +210,22 @@ async def _help(state: NotebookState, words: list[str]) -> Text:
 
 
 def help_text(words: list[str]) -> Text:
-    """What there is, or one word of it."""
-    if words and words[0] not in COMMANDS:
-        raise UsageError(unknown_command(words[0]))
-    if words:
-        command = COMMANDS[words[0]]
-        return Text(f"%kestrel {words[0]} {command.usage}".rstrip() + f"\n    {command.help}")
-    lines = ["%%kestrel [options], with the request below it, runs an agent in the cell:"]
-    for option in OPTIONS:
-        names = ", ".join(option.names) + (f" {option.value}" if option.value else "")
-        lines.append(f"    {names:<24} {option.help}")
-    lines.append("%kestrel WORD:")
-    lines += [f"    {f'{name} {command.usage}'.rstrip():<24} {command.help}" for name, command in COMMANDS.items()]
-    return Text("\n".join(lines))
+    """What there is, or one word or option of it. Raises UsageError for another one."""
+    return Text(helping.help_for(words[0], COMMANDS) if words else helping.overview(COMMANDS))
 
 
 COMMANDS = {
-    "use": Command("NAME", "use a model, or a Kestrel or a tool that a variable holds", 1, _use),
+    "use": Command(
+        "NAME", "use a model, or a Kestrel or a tool that a variable holds", 1, _use, ("model|app|usertool",)
+    ),
     "models": Command("", "the models, as a DataFrame", 0, _models),
     "tools": Command("", "the tools and their permissions, as a DataFrame", 0, _tools),
     "sessions": Command("", "the sessions, as a DataFrame", 0, _sessions),
     "new": Command("[NAME]", "begin a new session", 1, _new),
-    "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show),
-    "cancel": Command("[SESSION]", "stop a run", 1, _cancel),
+    "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show, ("run",)),
+    "cancel": Command("[SESSION]", "stop a run", 1, _cancel, ("session",)),
     "inbox": Command("", "the questions that wait for an answer", 0, _inbox),
-    "approve": Command("ID [--session]", "approve a question", 2, _approve),
-    "decline": Command("ID [REASON]", "decline a question", 99, _decline),
-    "help": Command("[WORD]", "this list, or one word of it", 1, _help),
+    "approve": Command("ID [--session]", "approve a question", 2, _approve, ("approval|=--session",)),
+    "decline": Command("ID [REASON]", "decline a question", 99, _decline, ("approval",)),
+    "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),
 }

@@ -1,0 +1,77 @@
+"""``%kestrel help``, and the docs that ``%kestrel?`` and ``%%kestrel?`` show: all from the tables of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from ..protocol.errors import UsageError
+from .cell import BY_NAME, OPTIONS, Option
+from .command import Command
+
+Commands = Mapping[str, Command]
+EXAMPLES = {
+    "%%kestrel": """Send the text of the cell to an agent, and show its run below the cell.
+
+    %%kestrel -o answer
+    Which columns of {df} have gaps?
+
+{df} puts the schema of your variable into the request; {df:head 5}, {df:describe} and {df:full} say more of it.
+""",
+    "%kestrel": """Work with agents, models, tools, sessions and questions; each word returns an object.
+
+    %kestrel models
+    %kestrel use demo
+    %kestrel help approve
+""",
+}
+
+
+def overview(commands: Commands) -> str:
+    """Every option and every word, one line each."""
+    options = [(", ".join(option.names) + _value(option), option.help) for option in OPTIONS]
+    words = [(f"{name} {command.usage}".rstrip(), command.help) for name, command in commands.items()]
+    return "\n".join(
+        [
+            "%%kestrel [options], with the request below it, runs an agent in the cell:",
+            *_columns(options),
+            "%kestrel WORD:",
+            *_columns(words),
+        ]
+    )
+
+
+def docs(magic: str, commands: Commands) -> str:
+    """The docstring of ``%%kestrel`` or ``%kestrel``."""
+    return f"{EXAMPLES[magic]}\n{overview(commands)}\n"
+
+
+def help_for(word: str, commands: Commands) -> str:
+    """One word of ``%kestrel`` or one option of ``%%kestrel``. Raises UsageError that names the nearest."""
+    bare = word.removeprefix("%kestrel").strip()
+    option = BY_NAME.get(bare) or BY_NAME.get(f"--{bare}")
+    if bare in commands:
+        command = commands[bare]
+        return f"%kestrel {bare} {command.usage}".rstrip() + f"\n    {command.help}"
+    if option:
+        return f"%%kestrel {', '.join(option.names)}{_value(option)}\n    {option.help}"
+    raise UsageError(unknown_word(bare, commands))
+
+
+def unknown_word(word: str, commands: Commands) -> str:
+    """A sentence that names the nearest word or option, or says what there is."""
+    if word.startswith("-"):
+        near = get_close_matches(word, BY_NAME, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"
+        return f"no option {word}; {hint}"
+    near = get_close_matches(word, commands, n=1)
+    hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(commands)}"
+    return f'no command "{word}"; {hint}'
+
+
+def _value(option: Option) -> str:
+    return f" {option.value}" if option.value else ""
+
+
+def _columns(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"    {left:<24} {right}" for left, right in rows]

@@ -1,0 +1,173 @@
+"""What Tab can offer: models, sessions, tools, questions, variables and words, by the names that the tables use.
+
+Everything here is looked up in memory: no application or session is made, and no session is read from the disk. No
+code of a user's object runs either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..app import Kestrel
+from ..protocol.tools import ToolSchema
+from .cell import OPTIONS, Option
+from .handle import RunHandle
+from .state import NotebookState, store_folder
+from .static import static_member, type_word
+
+MOST = 200  # offers of one kind; IPython itself passes on 500 in all
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing to take: its text, and a word or two about it that the list shows beside it."""
+
+    text: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What can stand in the place of ``fragment``, the text just before the cursor. ``items`` may be empty."""
+
+    fragment: str = ""
+    items: tuple[Offer, ...] = ()
+
+
+def matching(fragment: str, offers: Iterable[Offer], after: str = "") -> Offers:
+    """Those that begin as ``fragment`` does; a quote that it begins with stays, and is closed."""
+    quote = fragment[:1] if fragment.startswith(("'", '"')) else ""
+    typed = fragment[len(quote) :]
+    close = "" if quote and after.startswith(quote) else quote
+    return Offers(
+        fragment,
+        tuple(Offer(quote + offer.text + close, offer.about) for offer in offers if offer.text.startswith(typed)),
+    )
+
+
+def offers_of(spec: str, state: NotebookState) -> list[Offer]:
+    """What the sources in ``spec`` have now: names joined by "|", or ``=word`` for the word itself."""
+    found: dict[str, Offer] = {}
+    for name in spec.split("|") if spec else ():
+        for offer in [Offer(name[1:])] if name.startswith("=") else SOURCES[name](state):
+            found.setdefault(offer.text, offer)
+    return list(found.values())
+
+
+def option_offers(options: Iterable[Option]) -> list[Offer]:
+    """The names of ``options``, short ones too, with their help."""
+    return [Offer(name, option.help) for option in options for name in option.names]
+
+
+# ---- sources ------------------------------------------------------------------------------------------------------
+
+
+def _commands(state: NotebookState) -> list[Offer]:
+    from .commands import COMMANDS
+
+    return [Offer(name, command.help) for name, command in COMMANDS.items()]
+
+
+def _options(state: NotebookState) -> list[Offer]:
+    return option_offers(OPTIONS)
+
+
+def _models(state: NotebookState) -> list[Offer]:
+    if state.has_app:
+        return [Offer(info.id, info.label or info.provider) for info in state.app.models.list()[:MOST]]
+    from ..providers.demo import DemoModel
+
+    info = DemoModel().info
+    return [Offer(info.id, info.label or info.provider)]
+
+
+def _tools(state: NotebookState) -> list[Offer]:
+    schemas = state.app.tools.schemas() if state.has_app else _tools_of_a_new_app()
+    return [Offer(schema.name, schema.description.split("\n")[0]) for schema in schemas[:MOST]]
+
+
+@cache
+def _tools_of_a_new_app() -> list[ToolSchema]:
+    """The tools that the application made at first use will have, as far as they are always there."""
+    from ..plugins.core_tools.plugin import core_tools
+    from ..plugins.core_tools.settings import CoreSettings
+
+    return sorted((tool.schema for tool in core_tools(CoreSettings())), key=lambda schema: schema.name)
+
+
+def _sessions(state: NotebookState) -> list[Offer]:
+    if state.has_app:
+        return [Offer(summary.id, summary.title or "session") for summary in state.app.sessions.list()[:MOST]]
+    folder = os.path.join(store_folder(), "sessions")
+    try:
+        changed = os.stat(folder).st_mtime_ns
+    except OSError:
+        return []
+    if _stored.get(folder, (0, []))[0] != changed:
+        _stored[folder] = (changed, _folders_in(folder))
+    return [Offer(name, "session") for name in _stored[folder][1]]
+
+
+_stored: dict[str, tuple[int, list[str]]] = {}  # folder of sessions -> when it changed last, and its names then
+
+
+def _folders_in(folder: str) -> list[str]:
+    """The names of stored sessions, the one used last first. Only the folder is read, none of the sessions."""
+    used = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    used.append((-entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
+            except OSError:
+                continue
+    return [name for _, name in sorted(used)[:MOST]]
+
+
+def _approvals(state: NotebookState) -> list[Offer]:
+    """The questions that wait: their short names first, then the whole ids."""
+    pending = state.app.approvals.pending()[:MOST] if state.has_app else []
+    short = [Offer(state.short_id(request), f"{request.tool} waits") for request in pending]
+    return short + [Offer(request.id, f"{request.tool} waits") for request in pending]
+
+
+def _messages(state: NotebookState) -> list[Offer]:
+    """The user messages of this kernel's session by number, the first is 1."""
+    session = state.current_session
+    said = [message.content for message in session.messages if message.role == "user"] if session else []
+    return [Offer(str(number), " ".join(text.split())[:60]) for number, text in enumerate(said, 1)]
+
+
+def _variables(test: Callable[[Any], bool]) -> Callable[[NotebookState], list[Offer]]:
+    def source(state: NotebookState) -> list[Offer]:
+        from .variables import user_variables
+
+        named = sorted(user_variables(state.shell).items())
+        return [Offer(name, type_word(value)) for name, value in named if test(value)][:MOST]
+
+    return source
+
+
+def holds_tool(value: Any) -> bool:
+    """Whether an object looks like a tool, without asking it."""
+    schema = static_member(value, "schema")
+    return static_member(value, "execute") is not None and (type(schema) is ToolSchema or hasattr(schema, "__get__"))
+
+
+SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {
+    "command": _commands,
+    "option": _options,
+    "model": _models,
+    "tool": _tools,
+    "session": _sessions,
+    "approval": _approvals,
+    "message": _messages,
+    "variable": _variables(lambda value: True),
+    "run": _variables(lambda value: issubclass(type(value), RunHandle)),
+    "app": _variables(lambda value: issubclass(type(value), Kestrel)),
+    "usertool": _variables(holds_tool),
+}
