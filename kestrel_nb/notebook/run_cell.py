@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from IPython.display import display
@@ -55,14 +55,17 @@ async def run_cell(line: str, body: str) -> None:
         if not prompt.strip():
             raise KestrelError(f"the cell has no request: write it below the %%kestrel line. {USAGE}")
         async with interruptible("interrupted before the request was sent"):
-            screen = await _prepare(state, options)
+            screen = await prepare(state, options)
     except KestrelError as error:
         raise shell_error(error) from None
-    await _show(state, screen, prompt, options)
+    await show(state, screen, prompt, options)
 
 
-async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
-    """Everything that can be wrong before a request is sent."""
+async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mapping[str, Any], ...] = ()) -> Screen:
+    """Everything that can be wrong before a request is sent; ``sent``: rows of what the request discloses.
+
+    Raises KestrelError.
+    """
     app = state.app
     await app.initialize()
     policy = state.policy(options)
@@ -78,10 +81,12 @@ async def _prepare(state: NotebookState, options: CellOptions) -> Screen:
         None if live else policy,
         RunOptions(model=options.model, max_steps=options.max_steps or state.settings.max_steps, tools=tools),
         options.output,
+        sent,
     )
 
 
-async def _show(state: NotebookState, screen: Screen, prompt: str, options: CellOptions) -> None:
+async def show(state: NotebookState, screen: Screen, prompt: str, options: CellOptions) -> None:
+    """Start the run that ``screen`` was prepared for and await it as a cell does."""
     try:
         screen.start(prompt)
     except StoreError as error:
@@ -117,6 +122,7 @@ class Screen:
         policy: HeadlessPolicy | None,
         options: RunOptions,
         variable: str | None = None,
+        sent: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
         self.policy = policy
         self.handle = RunHandle(session)
@@ -124,6 +130,7 @@ class Screen:
         self._app = state.app
         self._session = session
         self._options = options
+        self._sent = sent
         self._view: Any = None
         self._shown: Any = None
         self._picture = self._first_picture(session, options.model, variable or "_")
@@ -134,7 +141,9 @@ class Screen:
         info = self._app.models.get(model or session.model or None).info
         self._stable = info.provider in STABLE_PROVIDERS
         self._label = info.label or info.id
-        return view_state.initial(model=self._label, stable=self._stable, workspace=session.workspace, handle=variable)
+        return view_state.initial(
+            model=self._label, stable=self._stable, workspace=session.workspace, handle=variable, sent=self._sent
+        )
 
     def start(self, prompt: str) -> None:
         """Show the view and start the run. Raises KestrelError when it can't start; nothing is shown then."""
@@ -199,6 +208,7 @@ class Screen:
             workspace=self._session.workspace,
             handle=self._picture["handle"],
             schemas=self._schema,
+            sent=self._sent,
         )
 
     def _schema(self, name: str) -> Any:

@@ -17,7 +17,9 @@ from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
 from .answering import POLICIES, HeadlessPolicy
 from .cell import CellOptions
+from .failures import failures_of
 from .handle import RunHandle
+from .open_cells import cells_of
 from .settings import Kestrel as Settings
 from .settings import settings_of
 from .user_tools import UserTools, is_tool
@@ -36,6 +38,8 @@ class NotebookState:
         self.last: RunHandle | None = None
         self.background: set[asyncio.Task[None]] = set()
         self.tools = UserTools(self.namespace)
+        self.failures = failures_of(shell)
+        self.cells = cells_of(shell)
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
         self._setting_due = True  # Kestrel.model holds for the application made here, once its models are there
@@ -90,6 +94,11 @@ class NotebookState:
                 self.choose_model(self.settings.model)
             except KestrelError as error:
                 raise UsageError(f"{error}; %config Kestrel.model says which one") from None
+
+    @property
+    def current_session(self) -> AgentSession | None:
+        """The session of the cells that name none, if there is one yet."""
+        return self._session
 
     @property
     def namespace(self) -> dict[str, Any]:
