@@ -51,10 +51,15 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     for name, value in environ.items():
         if match := _URL_PASSWORD.match(value.strip()):
             found.update((match[1], unquote(match[1])))
-        if _NAMES.search(name) and not _HARMLESS.search(name):
+        if looks_like_key(name):
             found.update(_values(value.strip()))
     common = {environ.get(name) for name in _COMMON}
     return tuple(sorted((v for v in found if v not in common and _is_secret(v)), key=_longest_first))
+
+
+def looks_like_key(name: str) -> bool:
+    """True for the name of a variable, a field or a column that says key, token, secret, password or the like."""
+    return _NAMES.search(name) is not None and _HARMLESS.search(name) is None
 
 
 def _longest_first(text: str) -> tuple[int, str]:
