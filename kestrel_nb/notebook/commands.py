@@ -10,7 +10,7 @@ from IPython.display import display
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import helping
+from . import fixing, helping
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -227,5 +227,6 @@ COMMANDS = {
     "inbox": Command("", "the questions that wait for an answer", 0, _inbox),
     "approve": Command("ID [--session]", "approve a question", 2, _approve, ("approval|=--session",)),
     "decline": Command("ID [REASON]", "decline a question", 99, _decline, ("approval",)),
+    **fixing.COMMANDS,
     "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),
 }

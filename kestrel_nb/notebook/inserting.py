@@ -65,11 +65,11 @@ class InsertCell:
         if failure is not None:
             self._state.failures.proposed(code)
         inserted = self._state.cells.insert(code)
-        said = "inserted below as a new cell; it was not run"
+        said = "inserted below as a new cell, not run"
         if not inserted:
-            said = "not inserted, as nothing can be put below this cell; the person can copy the code from the record"
+            said = "not inserted, nothing can be put below here; copy the code"
         if failure is not None and failure.masked and MASK in code:
-            said += f". In its code {MASK} stands for a key that was not sent: the person has to put it back"
+            said += f". {MASK} in it stands for a key that was not sent: put it back by hand"
         return ToolExecutionResult(content=said, data={"inserted": inserted, "code": code})
 
 
