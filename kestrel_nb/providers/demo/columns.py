@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .python_text import quoted
+
 _NUMERIC = re.compile(r"u?int|float|double|decimal|bool", re.I)
 _UNITS = frozenset(
     re.findall(
         r"\w+",
-        "mm cm m km um nm g kg mg t lb oz s ms us ns min h hr hrs d l ml pct percent usd eur gbp c f k pa hpa v w kw kwh hz",
+        "mm cm m km um nm g kg mg t lb oz s ms us ns min h hr hrs d l ml pct percent usd eur gbp c f k pa hpa w kw",
     )
 )
 _KEPT = frozenset(re.findall(r"\w+", "number count mean average sum total min max value by per of and in for the date"))
@@ -19,10 +21,16 @@ _KEPT = frozenset(re.findall(r"\w+", "number count mean average sum total min ma
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, and the dtype as it was told."""
+    """A column: its name, the dtype as it was told, and an expression for its name when that is no plain text."""
 
     name: str
     dtype: str = ""
+    expression: str = ""
+
+    @property
+    def key(self) -> str:
+        """Python source for the name."""
+        return self.expression or quoted(self.name)
 
     @property
     def numeric(self) -> bool:
@@ -42,6 +50,16 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     type: str = "DataFrame"
+
+
+def keys(columns: Sequence[Column]) -> str:
+    """Source for the name of a single column, or for the list of several."""
+    return columns[0].key if len(columns) == 1 else f"[{', '.join(column.key for column in columns)}]"
+
+
+def pick(columns: Sequence[Column]) -> str:
+    """The subscript that chooses ``columns``: one gives a Series, several a frame, none leaves all."""
+    return f"[{keys(columns)}]" if columns else ""
 
 
 class Unclear(Exception):

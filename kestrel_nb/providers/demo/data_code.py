@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .columns import Column, Table, Unclear
+from .columns import Column, Table, Unclear, keys, pick
 from .data_requests import Ask
 from .plots import plot_code
-from .python_text import listed, pick, quoted
+from .python_text import quoted
 
 
 def code_for(ask: Ask, table: Table) -> str:
@@ -29,9 +29,9 @@ def code_for(ask: Ask, table: Table) -> str:
         case "sort":
             return _sort(ask, table, frame)
         case "unique":
-            return _counts(table.columns[ask.measures[0]].name, frame)
+            return _counts(table.columns[ask.measures[0]], frame)
         case "distinct":
-            return f"{frame}[{quoted(table.columns[ask.measures[0]].name)}].nunique()"
+            return f"{frame}[{table.columns[ask.measures[0]].key}].nunique()"
         case "summary":
             return f"{_chosen(ask, table, frame)}.describe()"
         case _:
@@ -69,6 +69,10 @@ def _first(n: int) -> str:
     return "first row" if n == 1 else f"first {n} rows"
 
 
+def _columns(numbers: Sequence[int], table: Table) -> list[Column]:
+    return [table.columns[number] for number in numbers]
+
+
 def _names(numbers: Sequence[int], table: Table) -> list[str]:
     return [table.columns[number].name for number in numbers]
 
@@ -80,19 +84,19 @@ def _frame(ask: Ask, table: Table) -> str:
     if table.columns[column].dtype and table.columns[column].numeric and isinstance(value, str):
         raise Unclear(f"{table.columns[column].name} is a column of numbers, {value} is none")
     given = quoted(value) if isinstance(value, str) else repr(value)
-    return f"{table.name}[{table.name}[{quoted(table.columns[column].name)}] {operator} {given}]"
+    return f"{table.name}[{table.name}[{table.columns[column].key}] {operator} {given}]"
 
 
-def _numbers(numbers: Sequence[int], table: Table, what: str) -> list[str]:
-    """The names of the columns ``numbers``. Raises Unclear when one can't be computed with."""
-    for column in (table.columns[number] for number in numbers):
+def _numbers(numbers: Sequence[int], table: Table, what: str) -> list[Column]:
+    """The columns ``numbers``. Raises Unclear when one can't be computed with."""
+    for column in _columns(numbers, table):
         if not column.numeric:
             raise Unclear(f"{column.name} is a column of {column.dtype}, not numbers, so it has no {what}")
-    return _names(numbers, table)
+    return _columns(numbers, table)
 
 
 def _stat(ask: Ask, table: Table, frame: str) -> str:
-    columns: Sequence[Column] = [table.columns[number] for number in ask.measures]
+    columns = _columns(ask.measures, table)
     if not (set(ask.stats) <= {"min", "max"} and all(column.ordered for column in columns)):
         _numbers(ask.measures, table, ask.stats[0])
     if set(ask.measures) & set(ask.by):
@@ -100,40 +104,43 @@ def _stat(ask: Ask, table: Table, frame: str) -> str:
     several = len(ask.stats) > 1
     if several and len(ask.measures) != 1:
         raise Unclear("several statistics are possible of one column at a time")
-    call = f"agg({listed(ask.stats)})" if several else f"{ask.stats[0]}({'' if ask.measures else 'numeric_only=True'})"
+    call = (
+        f"agg([{', '.join(map(quoted, ask.stats))}])"
+        if several
+        else f"{ask.stats[0]}({'' if ask.measures else 'numeric_only=True'})"
+    )
     if not ask.by:
-        return f"{frame}{pick(_names(ask.measures, table))}.{call}"
+        return f"{frame}{pick(_columns(ask.measures, table))}.{call}"
     grouped = f"{frame}.groupby({_keys(ask, table)}{'' if several else ', as_index=False'})"
-    code = f"{grouped}{pick(_names(ask.measures, table))}.{call}{'.reset_index()' if several else ''}"
+    code = f"{grouped}{pick(_columns(ask.measures, table))}.{call}{'.reset_index()' if several else ''}"
     if ask.n is None:
         return code
-    key = quoted(ask.stats[0] if several else _names(ask.measures, table)[0])
+    key = quoted(ask.stats[0]) if several else columns[0].key
     return f"{code}.sort_values({key}, ascending={not ask.descending}, ignore_index=True)"
 
 
 def _keys(ask: Ask, table: Table) -> str:
-    names = _names(ask.by, table)
-    return quoted(names[0]) if len(names) == 1 else listed(names)
+    return keys(_columns(ask.by, table))
 
 
 def _count(ask: Ask, table: Table, frame: str) -> str:
-    names = _names(ask.by, table)
-    if len(names) == 1:
-        return _counts(names[0], frame)
-    total = "count" if "count" not in names else "rows"
-    return f"{frame}.groupby({listed(names)}, dropna=False).size().reset_index(name={quoted(total)})"
+    columns = _columns(ask.by, table)
+    if len(columns) == 1:
+        return _counts(columns[0], frame)
+    total = "count" if "count" not in _names(ask.by, table) else "rows"
+    return f"{frame}.groupby({keys(columns)}, dropna=False).size().reset_index(name={quoted(total)})"
 
 
-def _counts(name: str, frame: str) -> str:
-    return f"{frame}[{quoted(name)}].value_counts(dropna=False)" + ("" if name == "count" else ".reset_index()")
+def _counts(column: Column, frame: str) -> str:
+    return f"{frame}[{column.key}].value_counts(dropna=False)" + ("" if column.name == "count" else ".reset_index()")
 
 
 def _missing(ask: Ask, table: Table, frame: str) -> str:
     if ask.by:
         raise Unclear("missing values are counted per column, not by groups")
     if len(ask.measures) == 1:
-        return f"{frame}{pick(_names(ask.measures, table))}.isna().sum()"
-    counted = f"{frame}{pick(_names(ask.measures, table))}.isna().sum()"
+        return f"{frame}{pick(_columns(ask.measures, table))}.isna().sum()"
+    counted = f"{frame}{pick(_columns(ask.measures, table))}.isna().sum()"
     return f'{counted}.rename_axis("column").reset_index(name="missing")'
 
 
@@ -143,22 +150,21 @@ def _correlation(ask: Ask, table: Table, frame: str) -> str:
         raise Unclear("a correlation needs two columns")
     if not ask.by:
         if len(names) == 2:
-            return f"{frame}[{quoted(names[0])}].corr({frame}[{quoted(names[1])}])"
+            return f"{frame}[{names[0].key}].corr({frame}[{names[1].key}])"
         return f"{frame}{pick(names)}.corr()" if names else f"{frame}.corr(numeric_only=True)"
     if len(names) != 2:
         raise Unclear("a correlation by groups needs two columns")
-    each = f"lambda rows: rows[{quoted(names[0])}].corr(rows[{quoted(names[1])}])"
+    each = f"lambda rows: rows[{names[0].key}].corr(rows[{names[1].key}])"
     grouped = f"{frame}.groupby({_keys(ask, table)}){pick(names)}"
     return f'{grouped}.apply({each}).reset_index(name="correlation")'
 
 
 def _sort(ask: Ask, table: Table, frame: str) -> str:
-    names = _names(ask.measures, table)
-    key = quoted(names[0]) if len(names) == 1 else listed(names)
+    key = keys(_columns(ask.measures, table))
     order = ", ascending=False" if ask.descending else ""
     return f"{frame}.sort_values({key}{order})" + ("" if ask.n is None else f".head({ask.n})")
 
 
 def _chosen(ask: Ask, table: Table, frame: str) -> str:
     grouped = f".groupby({_keys(ask, table)})" if ask.by else ""
-    return f"{frame}{grouped}{pick(_names(ask.measures, table))}"
+    return f"{frame}{grouped}{pick(_columns(ask.measures, table))}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .columns import Column, Table, Unclear
+from .columns import Column, Table, Unclear, keys, pick
 from .data_requests import Ask
-from .python_text import listed, pick, quoted
+from .python_text import quoted
 
 BINS = 20  # of a histogram
 
@@ -63,10 +63,10 @@ def _scatter(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: 
     x, y = (measures[1], measures[0]) if ask.flipped else (measures[0], measures[1])
     title = f"{y.name} against {x.name}"
     if not by:
-        return [f"plt.scatter({frame}[{quoted(x.name)}], {frame}[{quoted(y.name)}])", *_labels(x.name, y.name, title)]
+        return [f"plt.scatter({frame}[{x.key}], {frame}[{y.key}])", *_labels(x.name, y.name, title)]
     return [
-        f"for _name, _rows in {frame}.groupby({quoted(by[0].name)}, dropna=False):",
-        f"    plt.scatter(_rows[{quoted(x.name)}], _rows[{quoted(y.name)}], label=str(_name))",
+        f"for _name, _rows in {frame}.groupby({by[0].key}, dropna=False):",
+        f"    plt.scatter(_rows[{x.key}], _rows[{y.key}], label=str(_name))",
         *_labels(x.name, y.name, f"{title} by {by[0].name}", by[0].name),
     ]
 
@@ -79,9 +79,9 @@ def _hist(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str
     if not column.ordered:
         return _bar(ask, (), [column], frame)
     if not by:
-        draw = [f"plt.hist({frame}[{quoted(column.name)}].dropna(), bins={BINS})"]
+        draw = [f"plt.hist({frame}[{column.key}].dropna(), bins={BINS})"]
         return [*draw, *_labels(column.name, "count", f"Distribution of {column.name}")]
-    grouped = f"{frame}.groupby({quoted(by[0].name)}, dropna=False)[{quoted(column.name)}]"
+    grouped = f"{frame}.groupby({by[0].key}, dropna=False)[{column.key}]"
     return [
         f"_groups = {{str(name): values.dropna() for name, values in {grouped}}}",
         f"plt.hist(list(_groups.values()), bins={BINS}, stacked=True, label=list(_groups))",
@@ -91,13 +91,15 @@ def _hist(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str
 
 def _grouped(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str) -> tuple[str, str]:
     """The numbers of a bar or line chart as an expression, and what they are."""
-    names = [column.name for column in by]
-    keys = quoted(names[0]) if len(names) == 1 else listed(names)
-    apart = ".unstack()" if len(names) == 2 else ""
-    if len(names) > 2:
+    apart = ".unstack()" if len(by) == 2 else ""
+    if len(by) > 2:
         raise Unclear("this figure can be split by two columns at most")
     if not measures:
-        counts = f"{frame}[{keys}].value_counts(dropna=False)" if len(names) == 1 else f"{frame}.groupby({keys}).size()"
+        counts = (
+            f"{frame}[{by[0].key}].value_counts(dropna=False)"
+            if len(by) == 1
+            else f"{frame}.groupby({keys(by)}).size()"
+        )
         return counts + apart, "count"
     if len(measures) != 1 or len(ask.stats) != 1 or ask.stats == ("count",):
         raise Unclear("say which number of one column to draw, as in: mean body mass by species")
@@ -106,7 +108,7 @@ def _grouped(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: 
             f"{measures[0].name} is a column of {measures[0].dtype}, not numbers, so it has no {ask.stats[0]}"
         )
     stat = ask.stats[0]
-    return f"{frame}.groupby({keys}){pick([measures[0].name])}.{stat}(){apart}", f"{stat} {measures[0].name}"
+    return f"{frame}.groupby({keys(by)}){pick(measures[:1])}.{stat}(){apart}", f"{stat} {measures[0].name}"
 
 
 def _bar(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str) -> list[str]:
@@ -139,8 +141,8 @@ def _plain_line(ask: Ask, measures: Sequence[Column], by: Sequence[Column], fram
     else:
         raise Unclear("a line needs two columns: one to run along, and one of numbers")
     _numeric((x, y))
-    columns = f"x={quoted(x.name)}, y={quoted(y.name)}"
-    draw = f"{frame}.sort_values({quoted(x.name)}).plot({columns}, legend=False, ax=plt.gca())"
+    columns = f"x={x.key}, y={y.key}"
+    draw = f"{frame}.sort_values({x.key}).plot({columns}, legend=False, ax=plt.gca())"
     return [draw, *_labels(x.name, y.name, f"{y.name} over {x.name}"), *_whole(x)]
 
 
@@ -160,7 +162,7 @@ def _box(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str)
     _numeric(measures)
     _one_group(by)
     name = measures[0].name
-    group = f", by={quoted(by[0].name)}" if by else ""
-    draw = f"{frame}.boxplot(column={quoted(name)}{group}, grid=False, ax=plt.gca())"
+    group = f", by={by[0].key}" if by else ""
+    draw = f"{frame}.boxplot(column={measures[0].key}{group}, grid=False, ax=plt.gca())"
     title = f"{name} by {by[0].name}" if by else name
     return [draw, 'plt.suptitle("")', *_labels(by[0].name if by else "", name, title)]
