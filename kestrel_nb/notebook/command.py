@@ -34,6 +34,7 @@ class Command:
     most: int
     work: Callable[[NotebookState, list[str]], Awaitable[Any]]
     completes: tuple[str, ...] = ()
+    raw: bool = False  # it splits what follows itself: that comes as one word
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> Any:

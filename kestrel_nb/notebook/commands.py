@@ -10,7 +10,7 @@ from IPython.display import display
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import fixing, helping
+from . import fixing, helping, policy
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -18,14 +18,14 @@ from .state import NotebookState, current, variables_of
 from .user_tools import is_tool
 from .waiting import interruptible
 
-AT_ONCE = ("use", "new", "show", "help")  # these need not wait, once the application has come to life
+AT_ONCE = ("use", "new", "show", "policy", "help")  # these need not wait, once the application has come to life
 CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
 
 
 async def run_line(line: str) -> Any:
     """Work one ``%kestrel`` line. A person's mistake is one line of text."""
     try:
-        words = split_words(line)
+        words = _split(line)
         if not words:
             raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
         command = COMMANDS.get("help" if words[0] in ("-h", "--help") else words[0])
@@ -37,6 +37,12 @@ async def run_line(line: str) -> Any:
             return await command.work(current(), words[1:])
     except KestrelError as error:
         raise shell_error(error) from None
+
+
+def _split(line: str) -> list[str]:
+    word, _, rest = line.strip().partition(" ")
+    command = COMMANDS.get(word)
+    return [word, rest.strip()] if command is not None and command.raw else split_words(line)
 
 
 def run_line_at_once(line: str) -> Any:
@@ -227,6 +233,7 @@ COMMANDS = {
     "inbox": Command("", "the questions that wait for an answer", 0, _inbox),
     "approve": Command("ID [--session]", "approve a question", 2, _approve, ("approval|=--session",)),
     "decline": Command("ID [REASON]", "decline a question", 99, _decline, ("approval",)),
+    **policy.COMMANDS,
     **fixing.COMMANDS,
     "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),
 }

@@ -156,6 +156,8 @@ class Screen:
             raise
         for text in self._state.tools.news():
             self._session.emit(Notice, run_id=self._run.run_id, level="info", code="tool_replaced", text=text)
+        for text in self._state.rules.news():
+            self._session.emit(Notice, run_id=self._run.run_id, level="warning", code="rules_unreadable", text=text)
         if self._view is not None:
             self._shown = display(self._view, display_id=True)
 

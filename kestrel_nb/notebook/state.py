@@ -20,6 +20,7 @@ from .cell import CellOptions
 from .failures import failures_of
 from .handle import RunHandle
 from .open_cells import cells_of
+from .rule_book import RuleBook
 from .settings import Kestrel as Settings
 from .settings import settings_of
 from .user_tools import UserTools, is_tool
@@ -40,6 +41,7 @@ class NotebookState:
         self.tools = UserTools(self.namespace)
         self.failures = failures_of(shell)
         self.cells = cells_of(shell)
+        self.rules = RuleBook(store_folder)
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
         self._setting_due = True  # Kestrel.model holds for the application made here, once its models are there
@@ -59,7 +61,13 @@ class NotebookState:
             except OSError:
                 raise UsageError("the kernel's working folder is gone; %cd to one that exists") from None
             self._app = Kestrel(workspace=folder, store=FileSessionStore(store_folder()))
+            self.rules.attach(self._app)
         return self._app
+
+    @property
+    def begun(self) -> AgentSession | None:
+        """The session of the cells that name none, when there is one already."""
+        return self._session
 
     @property
     def has_app(self) -> bool:
@@ -74,6 +82,7 @@ class NotebookState:
         """Work with ``app`` from now on, in a new session."""
         self._app, self._session, self._setting_due = app, None, False
         self.tools.forget()
+        self.rules.attach(app)
 
     def choose_model(self, id: str) -> None:
         """Make ``id`` the default model from now on. Raises ModelNotFoundError."""

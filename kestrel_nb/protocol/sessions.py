@@ -61,7 +61,7 @@ class PermissionRule:
     ``tool`` is a name, ``*``, or ``@changing`` for every tool that is not marked ``read_only``. ``match`` narrows the
     rule: for ``shell`` it is compared word by word with the parsed command (a command with a shell metacharacter never
     matches), for other tools it is a glob over the call's first string argument. The last rule that matches wins, but a
-    deny is never overridden. Rules of the user come before those of the notebook, and these before those of the session.
+    deny is never overridden. Rules of the user come first, then those of the notebook, then those of the session.
     """
 
     tool: str
