@@ -41,7 +41,7 @@ from .disclosure_tables import (
 )
 from .disclosure_values import Limits, Mask, Writer, cell_text
 
-__all__ = ["LEVELS", "Disclosed", "Level", "brief", "disclose", "is_table", "shape_of", "type_name"]
+__all__ = ["HEAD_ROWS", "LEVELS", "Disclosed", "Level", "brief", "disclose", "is_table", "shape_of", "type_name"]
 
 Level = Literal["schema", "describe", "head", "full"]
 LEVELS: Final[tuple[Level, ...]] = ("schema", "describe", "head", "full")  # each may say more than the one before
@@ -215,18 +215,23 @@ def _rows(table: Table, count: int, level: Level, title: str, mask: Mask) -> Dis
     heads = ["" if name is None else name_text(name) for name in table.label_names]
     grid = _Grid([*map(mask, heads), *(mask(_heading(table, name)) for name in table.names)], room)
     hidden = [*map(name_hides, table.label_names), *(table.hidden(i) for i in range(len(table.names)))]
-    columns = [*table.labels(count), *(table.column(i, count) for i in range(len(table.names)))]
+    labels, masked = table.labels(count), 0
+    columns = [*labels, *(table.column(i, count) for i in range(len(table.names)))]
     for row in range(count):
+        in_row = any(name_hides(label[row]) for label in labels)  # a row of a frame has the columns as its labels
         pairs = zip(columns, hidden, strict=True)
         cells = [MASK if hide else cell_text(column[row], limit, mask) for column, hide in pairs]
+        if in_row:
+            cells[len(labels) :] = [MASK] * (len(cells) - len(labels))
         if not grid.add(cells, sum(cell != MASK for cell in cells)):
             break
+        masked += cells.count(MASK)
     left = (count if level == "head" else table.rows) - grid.rows
     more = [f"… {left:,} more {'row' if left == 1 else 'rows'}"] if left else []
     cut = bool(more or _more_columns(table))
     lines = [f"{table.kind}, {table.size}; {'values' if cut and level == 'full' else title}", *grid.lines, *more]
     text = "\n".join([*lines, *_more_columns(table), *_hidden_note(table)])
-    return Disclosed(text, level, grid.values, grid.rows * sum(hidden), cut, block=True)
+    return Disclosed(text, level, grid.values, masked, cut, block=True)
 
 
 class _Grid:

@@ -78,13 +78,7 @@ def _signature(value: Any) -> str:
         return "(…)"
     said = []
     for parameter in itertools.islice(signature.parameters.values(), 40):
-        stars = (
-            "*"
-            if parameter.kind is parameter.VAR_POSITIONAL
-            else "**"
-            if parameter.kind is parameter.VAR_KEYWORD
-            else ""
-        )
+        stars = {parameter.VAR_POSITIONAL.value: "*", parameter.VAR_KEYWORD.value: "**"}.get(parameter.kind.value, "")
         said.append(stars + parameter.name + ("" if parameter.default is parameter.empty else "=…"))
     return f"({', '.join(said)})"
 
