@@ -9,6 +9,7 @@ from ...protocol.messages import ChatMessage, ToolCallPart
 from ...protocol.sessions import ModelInfo
 from ...runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
 from ..pacing import Pace, chunks, free_call_ids, stop, words
+from . import fixing
 from .offered import Step
 from .outcomes import exchanges, follow
 from .replies import before, final, not_understood
@@ -52,6 +53,9 @@ class DemoModel:
 def reply(request: CompletionRequest) -> tuple[str, Sequence[Step]]:
     """What to say now, and the calls to make with it."""
     asked = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
+    about_a_cell = fixing.reply(asked, request)
+    if about_a_cell is not None:
+        return about_a_cell
     understanding = understand(asked, request.tools)
     if not understanding.steps:
         return not_understood(understanding, request.tools), ()
