@@ -47,7 +47,7 @@ class UserRules:
         self._find_folder = folder
         self._folder: str | None = None
         self._disk = disk or Disk()
-        self._known: tuple[bytes, Rules] = (b"", ())
+        self._known: tuple[bytes, Rules] | None = None
         self._changing = threading.Lock()
 
     @property
@@ -138,7 +138,7 @@ class UserRules:
             raise Unreadable(getattr(error, "strerror", None) or str(error)) from None
         if found is None:
             return ()
-        if found[0] != self._known[0]:
+        if self._known is None or found[0] != self._known[0]:
             self._known = (found[0], _decoded(found[0]))
         return self._known[1]
 
