@@ -21,6 +21,7 @@ from .magics import RUNNER, find_cell
 from .offers import Offer, Offers, matching, offers_of, option_offers
 from .placeholders import placeholder_offers
 from .state import NotebookState, state_of
+from .variables import user_variables
 
 IDENTIFIER = "kestrel"
 PRIORITY = 1_000  # before IPython's own, which then need not work at all
@@ -53,7 +54,7 @@ def install(shell: Any) -> None:
             found = None
         if found is None:
             return {"completions": [], "suppress": False}
-        shown = [SimpleCompletion(offer.text, type=offer.about or None) for offer in found.items]
+        shown = [SimpleCompletion(offer.text, type=_about(offer, shell)) for offer in found.items]
         return {
             "completions": shown or _Nothing(),
             "matched_fragment": found.fragment,
@@ -62,6 +63,12 @@ def install(shell: Any) -> None:
         }
 
     shell.Completer.custom_matchers.append(kestrel_matcher)
+
+
+def _about(offer: Offer, shell: Any) -> str | None:
+    """What stands beside an offer. JupyterLab breaks the line at each space of it, over the lines below."""
+    space = "\N{NO-BREAK SPACE}" if hasattr(shell, "kernel") else " "
+    return offer.about.replace(" ", space) or None
 
 
 def remove(shell: Any) -> None:
@@ -115,7 +122,7 @@ def command_offers(state: NotebookState, text: str, after: str = "") -> Offers:
     switches = [name[1:] for spec in command.completes for name in spec.split("|") if name.startswith("=-")]
     spec = command.completes[place] if place < len(command.completes) else ""
     fitting = [offer for offer in offers_of(spec, state) if offer.text not in switches]
-    fitting += [Offer(name) for name in dict.fromkeys(switches) if name not in given]
+    fitting += [Offer(name, "switch") for name in dict.fromkeys(switches) if name not in given]
     return matching(fragment, fitting, after)
 
 
@@ -141,8 +148,6 @@ def _values(state: NotebookState, completes: tuple[str, ...], many: bool, typed:
 
 def body_offers(state: NotebookState, before: str, after: str = "") -> Offers:
     """The line of a request up to the cursor: a placeholder that is open, or else the beginning of a file's name."""
-    from .variables import user_variables
-
     found = placeholder_offers(user_variables(state.shell), before, after)
     if found is not None:
         return found

@@ -18,7 +18,9 @@ from .cell import OPTIONS, Option
 from .handle import RunHandle
 from .state import NotebookState, store_folder
 from .static import static_member, type_word
+from .variables import user_variables
 
+ABOUT = 44  # characters beside an offer
 MOST = 200  # offers of one kind; IPython itself passes on 500 in all
 
 
@@ -28,6 +30,12 @@ class Offer:
 
     text: str
     about: str = ""
+
+
+def short(text: str) -> str:
+    """The first sentence, as much of it as fits beside an offer."""
+    line = " ".join(text.split()).split(". ", 1)[0].rstrip(".")
+    return line if len(line) <= ABOUT else line[: ABOUT - 1].rstrip(" ,") + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +61,14 @@ def offers_of(spec: str, state: NotebookState) -> list[Offer]:
     """What the sources in ``spec`` have now: names joined by "|", or ``=word`` for the word itself."""
     found: dict[str, Offer] = {}
     for name in spec.split("|") if spec else ():
-        for offer in [Offer(name[1:])] if name.startswith("=") else SOURCES[name](state):
+        for offer in [Offer(name[1:], "word")] if name.startswith("=") else SOURCES[name](state):
             found.setdefault(offer.text, offer)
     return list(found.values())
 
 
 def option_offers(options: Iterable[Option]) -> list[Offer]:
     """The names of ``options``, short ones too, with their help."""
-    return [Offer(name, option.help) for option in options for name in option.names]
+    return [Offer(name, short(option.help)) for option in options for name in option.names]
 
 
 # ---- sources ------------------------------------------------------------------------------------------------------
@@ -69,7 +77,7 @@ def option_offers(options: Iterable[Option]) -> list[Offer]:
 def _commands(state: NotebookState) -> list[Offer]:
     from .commands import COMMANDS
 
-    return [Offer(name, command.help) for name, command in COMMANDS.items()]
+    return [Offer(name, short(command.help)) for name, command in COMMANDS.items()]
 
 
 def _options(state: NotebookState) -> list[Offer]:
@@ -87,7 +95,7 @@ def _models(state: NotebookState) -> list[Offer]:
 
 def _tools(state: NotebookState) -> list[Offer]:
     schemas = state.app.tools.schemas() if state.has_app else _tools_of_a_new_app()
-    return [Offer(schema.name, schema.description.split("\n")[0]) for schema in schemas[:MOST]]
+    return [Offer(schema.name, short(schema.description)) for schema in schemas[:MOST]]
 
 
 @cache
@@ -101,7 +109,7 @@ def _tools_of_a_new_app() -> list[ToolSchema]:
 
 def _sessions(state: NotebookState) -> list[Offer]:
     if state.has_app:
-        return [Offer(summary.id, summary.title or "session") for summary in state.app.sessions.list()[:MOST]]
+        return [Offer(summary.id, short(summary.title) or "session") for summary in state.app.sessions.list()[:MOST]]
     folder = os.path.join(store_folder(), "sessions")
     try:
         changed = os.stat(folder).st_mtime_ns
@@ -139,13 +147,11 @@ def _messages(state: NotebookState) -> list[Offer]:
     """The user messages of this kernel's session by number, the first is 1."""
     session = state.current_session
     said = [message.content for message in session.messages if message.role == "user"] if session else []
-    return [Offer(str(number), " ".join(text.split())[:60]) for number, text in enumerate(said, 1)]
+    return [Offer(str(number), short(text) or "message") for number, text in enumerate(said, 1)]
 
 
 def _variables(test: Callable[[Any], bool]) -> Callable[[NotebookState], list[Offer]]:
     def source(state: NotebookState) -> list[Offer]:
-        from .variables import user_variables
-
         named = sorted(user_variables(state.shell).items())
         return [Offer(name, type_word(value)) for name, value in named if test(value)][:MOST]
 

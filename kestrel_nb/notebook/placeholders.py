@@ -10,28 +10,30 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from .disclosure import LEVELS
+from .interpolation import DEFAULT_HEAD
 from .offers import MOST, Offer, Offers, matching
 from .static import classes_of, from_library, member_value, public_names, type_word
 
 WIDEST = 2_000  # columns and keys that are looked at
-LEVELS = (
-    Offer("schema", "names and types"),
-    Offer("head 5", "the first 5 rows"),
-    Offer("describe", "statistics of each column"),
-    Offer("full", "every value"),
-)
-_BRACE = re.compile(r"(?P<braces>\{+)(?P<inside>[^{}]*)$")
-_STEP = r"""(?:\.[^\W\d]\w*|\[(?:"[^"]*"|'[^']*'|-?\d+)\])"""
-_STEPS = re.compile(_STEP)
-_INSIDE = re.compile(
-    rf"""(?P<path>[^\W\d]\w*{_STEP}*?)(?:\.(?P<attribute>\w*)|\[(?P<key>"[^"]*|'[^']*|[^\]"':]*)|:(?P<level>[^:]*))"""
-)
+_ABOUT = {
+    "schema": "names and types",
+    "describe": "statistics of each column",
+    "head": "the first rows",
+    "full": "every value",
+}
+LEVEL_OFFERS = tuple(Offer(f"{level} {DEFAULT_HEAD}" if level == "head" else level, _ABOUT[level]) for level in LEVELS)
+_BRACE = re.compile(r"(?P<braces>\$?\{+)(?P<inside>[^{}]*)$")
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_STEP = rf"(?:\.[^\W\d]\w*|\[(?:{_QUOTED}|-?\d+)\])"
+_KEY = r"""(?:"(?:[^"\\]|\\.)*|'(?:[^'\\]|\\.)*|[^\]"':]*)"""  # one that has no end yet
+_INSIDE = re.compile(rf"(?P<path>[^\W\d]\w*{_STEP}*?)(?:\.(?P<attribute>\w*)|\[(?P<key>{_KEY})|:(?P<level>[^:]*))")
 
 
 def placeholder_offers(variables: Mapping[str, Any], before: str, after: str) -> Offers | None:
     """What fits the placeholder that is open at the end of ``before``; None when none is."""
     brace = _BRACE.search(before)
-    if brace is None or len(brace["braces"]) % 2 == 0:  # {{ is a brace as it stands
+    if brace is None or brace["braces"] != "{":  # {{ is a brace as it stands, ${ belongs to shells
         return None
     inside = brace["inside"]
     if not inside or inside.isidentifier():
@@ -44,7 +46,7 @@ def placeholder_offers(variables: Mapping[str, Any], before: str, after: str) ->
     if root not in variables:
         return None
     if found["level"] is not None:
-        return matching(found["level"].lstrip(), LEVELS)
+        return matching(found["level"], LEVEL_OFFERS)
     value = _value(variables[root], steps)
     if found["attribute"] is not None:
         return _first(matching(found["attribute"], _attributes(value)))
@@ -58,13 +60,21 @@ def _first(offers: Offers) -> Offers:
 def _value(value: Any, steps: list[str]) -> Any:
     """The value that ``steps`` lead to, or None when only code could say it."""
     for step in steps:
-        if step.startswith("."):
-            found = member_value(value, step[1:])
-            value = _item(value, step[1:]) if found is None and step[1:] in _columns(value) else found
+        name = step[1:] if step.startswith(".") else _key(step[1:-1])
+        if step.startswith(".") and name not in _columns(value):
+            value = member_value(value, str(name))
         else:
-            word = step[1:-1]
-            value = _item(value, int(word) if word[-1].isdigit() else word[1:-1])
+            value = _item(value, name)
     return value
+
+
+def _key(word: str) -> str | int:
+    return int(word) if word[-1].isdigit() else _plain(word[1:-1])
+
+
+def _plain(text: str) -> str:
+    """What stands in quotes, without the backslashes that keep quotes from closing."""
+    return re.sub(r"\\([\\'\"])", r"\1", text)
 
 
 def _item(value: Any, key: str | int) -> Any:
@@ -97,11 +107,9 @@ def _keys(value: Any, typed: str, after: str) -> Offers:
         about, names = "key", [key for key in islice(dict.keys(value), WIDEST) if type(key) is str]
     else:
         about, names = "column", _columns(value)
-    quote, word = (typed[0], typed[1:]) if typed[:1] in ("'", '"') and typed else ("", typed)
-    items = []
-    for name in names:
-        mark = quote or ("'" if '"' in name else '"')
-        if name.startswith(word) and mark not in name and not re.search(r"[{}\]\n]", name):
-            end = "" if after.startswith((mark, "]")) else mark
-            items.append(Offer(f"{mark}{name}{end}" + ("" if "]" in after[:2] else "]" if end else ""), about))
-    return Offers(typed, tuple(items))
+    quote = typed[:1] if typed.startswith(("'", '"')) else ""
+    mark = quote or '"'
+    end = "" if after.startswith((mark, "]")) else f"{mark}]"
+    word = _plain(typed[len(quote) :])
+    texts = [re.sub(rf"([\\{mark}])", r"\\\1", name) for name in names if name.startswith(word) and name.isprintable()]
+    return Offers(typed, tuple(Offer(f"{mark}{text}{end}", about) for text in texts))
