@@ -22,12 +22,16 @@ _DEED = {
     "todo": "update the task list",
     "fetch": "fetch {url}",
     "compute": "compute {expression}",
+    "computed": "compute the {what}",
+    "drawn": "draw the {what}",
 }
 _INSTEAD = {
     "run": "You can run it yourself, or ask me to read, search or list files instead.",
     "write": "I can show files instead, or write another text or another file.",
     "append": "I can show the file instead, or write another text.",
     "edit": "I can show the lines instead, or make another change.",
+    "computed": "You can run the code yourself, or change it in the card before it runs.",
+    "drawn": "You can run the code yourself, or change it in the card before it runs.",
     "fetch": "You can paste the text, or ask for a file of the workspace instead.",
 }
 _AGAIN = "Ask for something else instead, or ask again if that was a mistake."

@@ -12,6 +12,8 @@ from typing import Literal
 from ...protocol.messages import ChatMessage, ToolCallPart, ToolResultPart
 from ...protocol.tools import ToolSchema
 from .assignments import setting_change
+from .columns import Unclear
+from .data_steps import computed, either, table_named
 from .offered import Step, to_step
 from .phrases import Op
 
@@ -24,6 +26,8 @@ CHANGING = frozenset(
         "run",
         "call",
         "python",
+        "computed",
+        "drawn",
         "javascript",
         "remember",
         "forget",
@@ -172,6 +176,10 @@ def _filled(step: Step, progress: Progress, tools: Sequence[ToolSchema]) -> list
         return []
     if step.op.needs == "setting":
         return _set(step, last, progress, tools)
+    if step.op.needs == "either":
+        return [to_step(replace(either(last.text, str(step.op.args["name"])), text=step.op.text), tools) or step]
+    if step.op.needs in ("table", "columns"):
+        return _about_table(step, last, progress, tools)
     if step.op.needs == "result":
         return [_with(step, tools, content=last.text.rstrip("\n") + "\n")]
     paths = list(dict.fromkeys(paths_in(last.text)))
@@ -182,6 +190,19 @@ def _filled(step: Step, progress: Progress, tools: Sequence[ToolSchema]) -> list
     reason = f"{len(paths)} files were found, say which one" if paths else "no file was found"
     progress.outcomes.append(Outcome(step, "left", reason))
     return []
+
+
+def _about_table(step: Step, last: Outcome, progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:
+    """The look at the table that is meant, or what is computed from its columns."""
+    ask = str(step.op.args["ask"])
+    try:
+        if step.op.needs == "table":
+            return [_with(step, tools, name=table_named(last.text, ask))]
+        op = computed(last.text, str(last.step.arguments["name"]), ask)
+        return [to_step(op, tools) or step]
+    except Unclear as problem:
+        progress.outcomes.append(Outcome(step, "left", str(problem)))
+        return []
 
 
 def _set(step: Step, last: Outcome, progress: Progress, tools: Sequence[ToolSchema]) -> list[Step]:

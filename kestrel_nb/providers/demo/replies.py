@@ -31,6 +31,10 @@ _BEFORE = {
     "todo": "Updating the task list.",
     "fetch": "Fetching {url}.",
     "compute": "Computing {expression}.",
+    "computed": "Computing the {what}.",
+    "drawn": "Drawing the {what}.",
+    "variables": "Looking at the variables.",
+    "variable": "Looking at {name}.",
 }
 _AFTER = {
     "list": "Contents of {path}:",
@@ -45,6 +49,8 @@ _AFTER = {
     "todo": "The task list:",
     "fetch": "{url} gave:",
     "compute": "{expression} is:",
+    "variables": "The variables:",
+    "variable": "{name}:",
 }
 
 
@@ -66,7 +72,7 @@ def _fill(template: str, step: Step) -> str:
 
 def final(outcomes: Sequence[Outcome]) -> str:
     """The answer when every step has come to its end; the more steps, the fewer lines of each."""
-    told = [outcome for n, outcome in enumerate(outcomes) if not _is_older_todo(n, outcomes)]
+    told = [o for n, o in enumerate(outcomes) if not (_is_older_todo(n, outcomes) or _is_on_the_way(o))]
     rooms = _rooms([outcome.text.count("\n") + 1 if outcome.state == "done" else 0 for outcome in told])
     return "\n\n".join(_tell(*pair) for pair in zip(told, rooms, strict=True)) or "There was nothing to do."
 
@@ -79,6 +85,11 @@ def _rooms(wanted: list[int]) -> list[int]:
         if open_ones:
             rooms[min(open_ones, key=lambda n: rooms[n])] += 1
     return rooms
+
+
+def _is_on_the_way(outcome: Outcome) -> bool:
+    """A look that only a later step needs."""
+    return outcome.state == "done" and bool(outcome.step.op.args.get("on_the_way"))
 
 
 def _is_older_todo(number: int, outcomes: Sequence[Outcome]) -> bool:

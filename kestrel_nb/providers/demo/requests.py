@@ -13,11 +13,13 @@ from .calls import CALL, parse_call_by_name, parse_call_by_words
 from .changes import parse_edit, parse_filler, parse_plan, parse_write
 from .commands import parse_bare_command, parse_run
 from .counting import parse_count
+from .data_steps import parse_data, parse_look
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .misfits import misfit
 from .offered import KNOWN_TOOLS, Step, to_step
 from .others import parse_other, parse_sum, parse_time, parse_web
 from .phrases import FILE, Op, Place, match, take_place
+from .schemas import take_tables
 from .search import parse_search
 from .text import Masked, mask, split_parts, strip_polite, without_marks
 from .wording import plain_wording
@@ -65,10 +67,10 @@ class Understanding:
 
 def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
     """The steps that ``text`` asks for. All of it must be understood, else nothing is done."""
-    text = without_marks(text)
+    text, tables = take_tables(without_marks(text))
     if len(text) > LONGEST_REQUEST:
         return Understanding(unknown=text[:200])
-    masked = mask(text)
+    masked = replace(mask(text), tables=tables)
     if len(masked.text) > LONGEST_UNQUOTED:
         return Understanding(unknown=text[:200])
     whole = strip_polite(masked.text)
@@ -180,7 +182,8 @@ def _ops(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | N
     wrong = misfit(part, masked, tools, sure=True)
     if wrong:
         return wrong
-    spoken = parse_call_by_words(part, masked, tools)
+    spoken = parse_call_by_words(part, masked, tools) or parse_data(part, masked, tools, masked.tables)
+    spoken = spoken or parse_look(part, masked, tools)
     if spoken:
         return spoken
     for parse in PARSERS:

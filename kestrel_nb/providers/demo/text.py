@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .columns import Table
+
 AHEAD = 120  # characters behind a separator that tell whether a new part begins there
 OPEN, CLOSE = "\ue000", "\ue001"  # private use: no meaning of their own, and removed from what a person types
 LITERAL = f"{OPEN}\\d+{CLOSE}"
@@ -92,10 +94,11 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A request with its quoted parts set aside."""
+    """A request with its quoted parts set aside, and the tables that it tells."""
 
     text: str
     literals: tuple[Literal, ...]
+    tables: tuple[Table, ...] = ()
 
     def literal(self, placeholder: str) -> Literal | None:
         """What stood there, when ``placeholder`` is exactly one quoted part."""
