@@ -91,7 +91,7 @@ def rows(failure: Failure, traceback: str) -> tuple[Mapping[str, Any], ...]:
     text = "its text" if failure.whole else "its beginning and end"
     return (
         _row("the failed cell", "code", text, failure.source),
-        _row("its traceback", failure.type, said, traceback, values="may be in it" if whole else ""),
+        _row("its traceback", failure.type, said, traceback, values="unknown" if whole else ""),
     )
 
 

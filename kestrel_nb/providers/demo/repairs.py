@@ -11,34 +11,29 @@ from difflib import get_close_matches
 
 from .quoting import code
 
+_FROM = {
+    "collections": "Counter OrderedDict defaultdict deque",
+    "dataclasses": "dataclass field",
+    "datetime": "date timedelta",
+    "decimal": "Decimal",
+    "fractions": "Fraction",
+    "functools": "lru_cache partial reduce",
+    "itertools": "combinations permutations product",
+    "pathlib": "Path",
+}
+_WHOLE = (
+    "asyncio base64 bisect calendar collections contextlib copy csv dataclasses datetime functools glob hashlib heapq io "
+    "itertools json logging math numpy operator os pandas pathlib pickle pprint random re shutil sqlite3 statistics "
+    "string subprocess sys tempfile textwrap time typing urllib uuid warnings zipfile"
+)
 IMPORTS = {
     "np": "import numpy as np",
     "pd": "import pandas as pd",
     "plt": "import matplotlib.pyplot as plt",
     "sns": "import seaborn as sns",
     "pl": "import polars as pl",
-    **{
-        name: f"import {name}" for name in ("numpy", "pandas", "asyncio", "base64", "bisect", "calendar", "collections")
-    },
-    **{
-        name: f"import {name}"
-        for name in ("collections", "contextlib", "copy", "csv", "dataclasses", "functools", "glob")
-    },
-    **{
-        name: f"import {name}"
-        for name in ("hashlib", "heapq", "io", "itertools", "json", "logging", "math", "operator", "os")
-    },
-    **{name: f"import {name}" for name in ("pathlib", "pickle", "pprint", "random", "re", "shutil", "sqlite3")},
-    **{name: f"import {name}" for name in ("statistics", "string", "subprocess", "sys", "tempfile", "textwrap")},
-    **{name: f"import {name}" for name in ("time", "typing", "urllib", "uuid", "warnings", "zipfile", "datetime")},
-    **{name: f"from collections import {name}" for name in ("Counter", "OrderedDict", "defaultdict", "deque")},
-    **{name: f"from dataclasses import {name}" for name in ("dataclass", "field")},
-    **{name: f"from datetime import {name}" for name in ("date", "timedelta")},
-    **{name: f"from decimal import {name}" for name in ("Decimal",)},
-    **{name: f"from fractions import {name}" for name in ("Fraction",)},
-    **{name: f"from functools import {name}" for name in ("lru_cache", "partial", "reduce")},
-    **{name: f"from itertools import {name}" for name in ("combinations", "permutations", "product")},
-    "Path": "from pathlib import Path",
+    **{name: f"import {name}" for name in _WHOLE.split()},
+    **{name: f"from {module} import {name}" for module, names in _FROM.items() for name in names.split()},
 }
 """Names that nearly always mean one import."""
 
