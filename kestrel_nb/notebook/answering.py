@@ -11,7 +11,8 @@ from ..protocol.errors import ApprovalError
 from ..protocol.events import ApprovalRequested, ApprovalResolved, SessionEvent
 from ..protocol.sessions import ApprovalDecision, ApprovalRequest
 from ..runtime.approvals import ApprovalBroker
-from .summaries import arguments_line
+from .summaries import arguments_line, arguments_text, is_whole
+from .visible import dense
 from .waiting import ask_stdin
 
 HeadlessPolicy = Literal["deny", "approve", "fail"]
@@ -87,8 +88,12 @@ class PersonAnswers:
 
 
 def question(request: ApprovalRequest) -> str:
-    """The question in one line of text."""
-    return f"May it run {request.tool} {arguments_line(request.arguments)}? [y/N, or n and a reason] "
+    """The question in one line of text; what that line cannot hold stands above it, in full."""
+    line = arguments_line(request.arguments)
+    if is_whole(line):
+        return f"May it run {request.tool} {line}? [y/N, or n and a reason] "
+    text = dense(arguments_text(request.arguments))
+    return f"{request.tool} asks to run with this:\n{text}\nMay it run {request.tool}? [y/N, or n and a reason] "
 
 
 def read_reply(reply: str) -> ApprovalDecision:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..protocol import events as ev
 from ..protocol.codec import loads
 from ..protocol.errors import CodecError
-from ..protocol.messages import ImagePart, ToolResultPart
 from ..protocol.sessions import ApprovalRequest
+from ..runtime.tables import without_figures
 from .cards import Card, beside_diff, card_of, diff_lines
-from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, exit_code, result_line
+from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
+from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, code_of, exit_code, figure_count, result_line
 from .tables import table_of
 from .visible import one_line, visible
 
@@ -20,10 +20,7 @@ Block = dict[str, Any]
 
 DETAIL = 40_000  # characters of a result; the model's own limit is higher
 PROGRESS = 5  # status lines kept
-IMAGES = 4  # per row
-IMAGE_BYTES = 1_000_000  # per row, together
 _OPEN = ("streaming", "waiting", "running")
-_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _SKIPPED = {"declined": "declined", "denied": "declined", "cancelled": "cancelled"}
 
 
@@ -44,7 +41,10 @@ def apply_call(
     if isinstance(event, ev.ApprovalResolved):
         call_id = event.request.call_id
         return _late(blocks, call_id, event.request.tool, lambda row: _resolved(row, event), reopen=True)
-    if isinstance(event, (ev.ToolExecuted, ev.ToolFailed, ev.ToolSkipped)):
+    if isinstance(event, ev.ToolExecuted):
+        room = _room(blocks)
+        return _late(blocks, event.call_id, event.tool, lambda row: _executed(row, event, room))
+    if isinstance(event, (ev.ToolFailed, ev.ToolSkipped)):
         return _late(blocks, event.call_id, event.tool, lambda row: _ended(row, event))
     if isinstance(event, ev.MessageCompleted):
         return _from_message(blocks, event)
@@ -97,6 +97,7 @@ def _new_row(key: str, call_id: str, tool: str) -> Block:
         "arrived": 0,
         "line": "",
         "arguments": "",
+        "code": False,
         "progress": [],
         "result": "",
         "detail": "",
@@ -105,6 +106,8 @@ def _new_row(key: str, call_id: str, tool: str) -> Block:
         "table": None,
         "has_data": False,
         "images": [],
+        "image_count": 0,
+        "text_too": False,
         "seconds": None,
         "diff": None,
         "card": None,
@@ -125,8 +128,9 @@ def _arriving(row: Block, text: str) -> Block:
 def _with_arguments(row: Block, arguments: Mapping[str, Any] | None) -> Block:
     if arguments is None or (row["diff"] is not None and row["arguments"] == arguments_text(arguments)[:DETAIL]):
         return row
-    text = arguments_text(arguments)
-    return {**row, "arriving": "", "line": arguments_line(arguments), "arguments": text[:DETAIL], "result": ""}
+    text, is_code = arguments_text(arguments), code_of(arguments) is not None
+    row = {**row, "arriving": "", "arguments": text[:DETAIL], "code": is_code, "result": ""}
+    return {**row, "line": arguments_line(arguments)}
 
 
 def _started(row: Block, event: ev.ToolStarted) -> Block:
@@ -147,7 +151,8 @@ def _asked(row: Block, request: ApprovalRequest, schema: Mapping[str, Any] | Non
 def _with_request(row: Block, request: ApprovalRequest, card: Card) -> Block:
     diff = {"text": card["text"], "numbers": card["numbers"]} if card["kind"] == "diff" else None
     row = _with_arguments(row, request.arguments)
-    line = arguments_line(beside_diff(request), alone=False) if diff else row["line"]
+    beside = diff is not None and code_of(request.arguments) is None
+    line = arguments_line(beside_diff(request), alone=False) if beside else row["line"]
     return {**row, "line": line, "diff": diff}
 
 
@@ -181,10 +186,8 @@ def _changed(asked: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     return [one_line(str(name), 64) for name in names if as_json(asked.get(name)) != as_json(given.get(name))]
 
 
-def _ended(row: Block, event: ev.ToolExecuted | ev.ToolFailed | ev.ToolSkipped) -> Block:
+def _ended(row: Block, event: ev.ToolFailed | ev.ToolSkipped) -> Block:
     row = {**row, "card": None}
-    if isinstance(event, ev.ToolExecuted):
-        return _executed(row, event)
     row = _with_arguments(row, event.arguments) if not row["arguments"] else row
     if isinstance(event, ev.ToolFailed):
         return {**row, "state": "failed", "result": "", "detail": visible(event.error)[:DETAIL], "detail_kind": "error"}
@@ -202,12 +205,13 @@ def _ended(row: Block, event: ev.ToolExecuted | ev.ToolFailed | ev.ToolSkipped) 
     }
 
 
-def _executed(row: Block, event: ev.ToolExecuted) -> Block:
+def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
+    row = {**row, "card": None, **_with_figures(row, figures_of_data(event.data), room)}
     diff = _diff(event.data)
     plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
-    table = None if plain else table_of(event.data)
+    table = None if plain else table_of(without_figures(event.data))
     content = visible(event.content)
-    result = result_line(event.tool, event.content, event.data, table, len(row["images"]))
+    result = result_line(event.tool, event.content, event.data, table, row["image_count"])
     return {
         **row,
         "state": "failed" if event.is_error else "done",
@@ -217,9 +221,26 @@ def _executed(row: Block, event: ev.ToolExecuted) -> Block:
         "detail_kind": "error" if event.is_error else "text",
         "cut": max(0, len(content) - DETAIL),
         "table": table,
+        "text_too": _says_more(event.data, row["image_count"]),
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
+
+
+def _says_more(data: Any, figures: int) -> bool:
+    """Whether the text of a result is shown beside its table: what code printed stands there alone."""
+    return figures > 0 or (isinstance(data, Mapping) and isinstance(data.get("variables"), Mapping))
+
+
+def _room(blocks: list[Block]) -> int:
+    """The bytes of figures that the run has left."""
+    return RUN_BYTES - sum(bytes_of(block["images"]) for block in blocks if block["kind"] == "tool" and block["images"])
+
+
+def _with_figures(row: Block, figures: Iterable[Figure], room: int) -> Block:
+    """The fields of ``row`` with ``figures``."""
+    images, count = added(row["images"], row["image_count"], figures, room)
+    return {"images": images, "image_count": count}
 
 
 def _is_kept_apart(data: Any) -> bool:
@@ -246,12 +267,9 @@ def _from_message(blocks: list[Block], event: ev.MessageCompleted) -> list[Block
         index = _find(blocks, result.call_id)
         if index is not None and result.images:
             row = blocks[index]
-            images = _images(result)
-            count = len(images)
-            word = (
-                {"result": "1 figure" if count == 1 else f"{count} figures"} if row["state"] == "done" and count else {}
-            )
-            blocks = [*blocks[:index], {**row, "images": images, **word}, *blocks[index + 1 :]]
+            row = {**row, **_with_figures(row, figures_of_result(result), _room(blocks))}
+            word = {"result": figure_count(row["image_count"])} if row["state"] == "done" else {}
+            blocks = [*blocks[:index], {**row, **word}, *blocks[index + 1 :]]
     return blocks
 
 
@@ -261,38 +279,3 @@ def _parsed(raw: str) -> Mapping[str, Any] | None:
     except CodecError:
         return None
     return value if isinstance(value, Mapping) else None
-
-
-def _images(result: ToolResultPart) -> list[dict[str, Any]]:
-    """The images of a result: drawn when small enough, else named with their size. Nothing is fetched."""
-    images: list[dict[str, Any]] = []
-    total = 0
-    for image in result.images:
-        size = len(image.data or "") * 3 // 4
-        fits = len(images) < IMAGES and total + size <= IMAGE_BYTES and image.media_type in _IMAGE_TYPES
-        width, height = _pixels(image)
-        entry = {"type": one_line(image.media_type, 40), "bytes": size, "width": width, "height": height}
-        if fits and image.data and _is_base64(image.data):
-            entry["data"] = image.data
-            total += size
-        images.append(entry)
-    return images
-
-
-def _is_base64(data: str) -> bool:
-    try:
-        base64.b64decode(data, validate=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _pixels(image: ImagePart) -> tuple[int, int]:
-    """Width and height of a PNG, from its header; 0, 0 when unknown."""
-    try:
-        head = base64.b64decode((image.data or "")[:44])
-    except ValueError:
-        return 0, 0
-    if head[:8] != b"\x89PNG\r\n\x1a\n" or len(head) < 24:
-        return 0, 0
-    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

@@ -32,7 +32,7 @@ def card_of(request: ApprovalRequest, schema: Mapping[str, Any] | None = None) -
     card: Card = {
         "id": visible(request.id),
         "tool": one_line(request.tool, 64),
-        "about": _about(request.preview),
+        "about": _about(request.tool, request.preview),
         "why": f"Asked because {dense(request.reason)[:2000].rstrip('.')}." if request.reason else "",
         "kind": request.preview.kind if request.preview is not None else "arguments",
         "label": label,
@@ -52,10 +52,10 @@ def _count(lines: int) -> str:
     return f"{lines:,} {'line' if lines == 1 else 'lines'}"
 
 
-def _about(preview: Preview | None) -> dict[str, str]:
+def _about(tool: str, preview: Preview | None) -> dict[str, str]:
     """How the question goes on after the tool's name."""
     if isinstance(preview, DiffPreview):
-        return {"on": one_line(preview.path, 120)}
+        return {"change": "a cell"} if tool == "insert_cell" else {"on": one_line(preview.path, 120)}
     if isinstance(preview, RequestPreview):
         method = preview.method.upper()
         return {"read" if method in ("GET", "HEAD") and not preview.body else "send": _host(preview.url)}
@@ -205,7 +205,7 @@ def fields_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[d
 
 def _field(name: str, declared: Any, given: bool, value: Any, required: bool) -> dict[str, Any]:
     schema: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
-    kind = _kind(schema, given, value)
+    kind = _kind(name, schema, given, value)
     text = value if given and isinstance(value, str) and kind != "json" else as_json(value) if given else ""
     field = {"name": name, "kind": kind, "value": text, "given": given, "required": required}
     hint = schema.get("description")
@@ -218,12 +218,14 @@ def _field(name: str, declared: Any, given: bool, value: Any, required: bool) ->
     return field
 
 
-def _kind(schema: Mapping[str, Any], given: bool, value: Any) -> str:
+def _kind(name: str, schema: Mapping[str, Any], given: bool, value: Any) -> str:
     """How a field is drawn. A value of another type than declared is edited as JSON, so that it stays what it is."""
     options = schema.get("enum")
     if isinstance(options, (list, tuple)) and options and all(isinstance(option, str) for option in options):
         return "select" if not given or value in options else "json"
     declared = schema.get("type")
+    if name == "code" and declared in ("string", None) and (not given or isinstance(value, str)):
+        return "code"
     if given:
         if isinstance(value, bool):
             return "check" if declared in ("boolean", None) else "json"
@@ -265,7 +267,7 @@ def _parse(field: Mapping[str, Any], value: Any) -> Any:
         return value
     if not isinstance(value, str):
         raise ValueError(f"{name}: must be text")
-    if kind in ("text", "area"):
+    if kind in ("text", "area", "code"):
         return _LEFT_OUT if value == "" and not field["required"] else value
     if value.strip() == "" and not field["required"]:
         return _LEFT_OUT

@@ -19,10 +19,10 @@ _LEVELS = (
     Caps(rows=5),
     Caps(rows=0),
     Caps(rows=0, lines=10, detail=1_000, diff=40, arguments=1_000),
-    Caps(rows=0, lines=0, detail=0, diff=10, arguments=200),
-    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, text=20_000),
-    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, text=2_000, blocks=400),
-    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, text=200, blocks=40),
+    Caps(rows=0, lines=0, detail=0, diff=10, arguments=200, code=20),
+    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, code=0, text=20_000),
+    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, code=0, text=2_000, blocks=400),
+    Caps(rows=0, lines=0, detail=0, diff=0, arguments=0, code=0, text=200, blocks=40),
 )
 
 

@@ -9,12 +9,17 @@ from .rendering import escape_attribute, escape_text, markdown_html
 from .sheet import record_sheet
 from .view_state import Block, ViewState
 from .words import (
+    SENT_COLUMNS,
+    SENT_TEXT,
     STATE_WORDS,
     Sentence,
     decision_of,
     error_of,
     facts,
+    sent_rest,
+    sent_rows,
     sent_title,
+    sent_values,
     status_mark,
     status_word,
     todo_title,
@@ -22,6 +27,7 @@ from .words import (
 )
 
 if TYPE_CHECKING:
+    from .figures import Figure
     from .shown import Caps
     from .tables import Table
 
@@ -123,39 +129,38 @@ class _Writer:
 
     def _detail(self, row: Block, rows: list[list[str | None]]) -> str:
         parts = []
-        arguments = shown.arguments_of(row, self._caps.arguments)
-        if arguments:
-            parts.append(f'<pre class="kestrel-pre kestrel-wrap">{self.text(arguments)}</pre>')
-        if row["diff"] and self._caps.diff:
-            parts.append(self._diff(row["diff"]))
-        parts += [self._figure(image, i, row) for i, image in enumerate(row["images"], 1)]
+        arguments, more = shown.arguments_of(self._state, row, self._caps.arguments, self._caps.code)
+        parts += [self._pre(arguments, "" if row["code"] else " kestrel-wrap"), _label(more)]
+        parts.append(self._diff(row))
+        parts += [self._figure(image, i, words, row) for i, (image, words) in enumerate(_figures(row), 1)]
+        parts.append(_label(shown.more_images(row)))
+        text, rest = shown.detail_of(row, self._caps)
+        if not (row["diff"] and row["state"] == "done"):
+            parts.append(self._pre(text, " kestrel-wrap" if row["detail_kind"] == "error" else ""))
+        parts.append(_label(rest))
         if row["table"] is not None and row["table"]["rows"]:
             parts.append(self._table(row, rows))
-        text, rest = shown.detail_of(row, self._caps)
-        if text and not (row["diff"] and row["state"] == "done"):
-            wrap = " kestrel-wrap" if row["detail_kind"] == "error" else ""
-            parts.append(f'<pre class="kestrel-pre{wrap}">{self.text(text)}</pre>')
-        parts += [_label(rest)] if rest else []
-        note = shown.note_of(row)
-        return "".join([*parts, *([_label(note)] if note else [])])
+        return "".join([*parts, _label(shown.note_of(row))])
 
-    def _diff(self, diff: dict[str, Any]) -> str:
-        lines, numbers = diff["text"].split("\n"), diff["numbers"]
-        shown_lines = [
+    def _pre(self, text: str, name: str) -> str:
+        return f'<pre class="kestrel-pre{name}">{self.text(text)}</pre>' if text else ""
+
+    def _diff(self, row: Block) -> str:
+        lines, rest = shown.diff_of(self._state, row, self._caps)
+        drawn = [
             f'<span{_diff_class(line)} data-n="{escape_attribute(number)}">{self.text(line)}\n</span>'
-            for line, number in zip(lines[: self._caps.diff], numbers, strict=False)
+            for line, number in lines
         ]
-        more = len(lines) - self._caps.diff
-        rest = _label(f"{more:,} more lines") if more > 0 else ""
-        return f'<pre class="kestrel-pre kestrel-diff"><code>{"".join(shown_lines)}</code></pre>{rest}'
+        if not drawn:
+            return ""
+        return f'<pre class="kestrel-pre kestrel-diff"><code>{"".join(drawn)}</code></pre>{_label(rest)}'
 
-    def _figure(self, image: dict[str, Any], number: int, row: Block) -> str:
-        words = shown.image_words(image, number, len(row["images"]))
+    def _figure(self, image: Figure, number: int, words: str, row: Block) -> str:
         drawing = ""
-        if image.get("data"):
+        if "data" in image:
             self.image_bytes += len(image["data"])
-            width = min(640, image["width"]) if image["width"] else 0
-            size = f' width="{width}" height="{round(image["height"] * width / image["width"])}"' if width else ""
+            width, height = image["box"]
+            size = f' width="{width}" height="{height}"' if width else ""
             alt = escape_attribute(f"Figure {number} of {row['tool']}")
             drawing = f'<img{size} alt="{alt}" src="data:{escape_attribute(image["type"])};base64,{image["data"]}">'
         return f'<figure class="kestrel-figure">{drawing}<figcaption>{words}</figcaption></figure>'
@@ -203,16 +208,14 @@ class _Writer:
         return f'<div class="kestrel-todo"><p>{todo_title(items)}</p><ul>{"".join(lines)}</ul></div>'
 
     def _sent(self, rows: list[dict[str, Any]]) -> str:
-        names = ("variable", "type", "disclosed", "values", "characters")
-        head = "".join(f'<th class="kestrel-t">{"cell values" if n == "values" else n}</th>' for n in names)
-        body = "".join(
-            "<tr>" + "".join(f'<td class="kestrel-t">{self.text(str(row.get(n, "")))}</td>' for n in names) + "</tr>"
-            for row in rows[:20]
-        )
+        sides = _sides(SENT_TEXT)
+        head = "".join(f"<th{side}>{name}</th>" for name, side in zip(SENT_COLUMNS, sides, strict=True))
+        body = "".join(f"<tr>{self._cells(list(row), sides)}</tr>" for row in sent_rows(rows))
+        is_open = " open" if sent_values(rows) > 1 else ""
         return (
-            f'<details class="kestrel-fold"><summary>{sent_title(rows)}</summary><div class="kestrel-detail">'
-            '<table class="kestrel-table" border="1" cellpadding="4"><thead>'
-            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+            f'<details class="kestrel-fold"{is_open}><summary>{sent_title(rows)}</summary><div class="kestrel-detail">'
+            '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead>'
+            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_label(sent_rest(rows))}</div></details>"
         )
 
 
@@ -225,7 +228,11 @@ def _mark(state: str) -> str:
 
 
 def _label(text: str) -> str:
-    return f'<p class="kestrel-label">{escape_text(text)}</p>'
+    return f'<p class="kestrel-label">{escape_text(text)}</p>' if text else ""
+
+
+def _figures(row: Block) -> list[tuple[Figure, str]]:
+    return list(zip(row["images"], shown.image_words(row), strict=True))
 
 
 def _diff_class(line: str) -> str:

@@ -15,6 +15,8 @@ from .words import (
     decision_of,
     error_of,
     facts,
+    sent_rest,
+    sent_rows,
     sent_title,
     status_word,
     todo_title,
@@ -85,11 +87,19 @@ class _Form(ABC):
         if kind == "todo":
             return [self.words(todo_title(block["items"])), self._items(block["items"])]
         if kind == "sent":
-            return [self.words(sent_title(block["rows"]))]
+            return [self.words(sent_title(block["rows"])), self._sent(block["rows"])]
         return [self.words(self._scrub(block["text"]))]
 
     def _items(self, items: list[dict[str, Any]]) -> str:
         return "\n".join(f"- {self.words(self._scrub(i['text']))}, {todo_words(self._state, i)[1]}" for i in items)
+
+    def _sent(self, rows: list[dict[str, Any]]) -> str:
+        lines = []
+        for variable, kind, disclosed, values, size in sent_rows(rows):
+            cells = "no cell values" if values == "none" else f"{values} cell {'value' if values == '1' else 'values'}"
+            rest = "; ".join(filter(None, [kind, disclosed, f"{cells}, {size} characters"]))
+            lines.append(f"- {self.code(self._scrub(variable))}: {self.words(self._scrub(rest))}")
+        return "\n".join([*lines, *filter(None, [sent_rest(rows)])])
 
     def _tool(self, row: Block) -> list[str]:
         result, time = shown.row_words(self._state, row)
@@ -101,19 +111,17 @@ class _Form(ABC):
 
     def _detail(self, row: Block) -> list[str]:
         parts = []
-        arguments = shown.arguments_of(row, self._caps.arguments)
+        arguments, more = shown.arguments_of(self._state, row, self._caps.arguments, self._caps.code)
         if arguments:
-            parts.append(self.block(self._scrub(arguments)))
-        if row["diff"] and self._caps.diff:
-            text, rest = shown.head(row["diff"]["text"], self._caps.diff, 40_000)
-            parts += [self.block(self._scrub(text)), rest]
-        count = len(row["images"])
-        parts += [self.words(shown.image_words(image, i, count)) for i, image in enumerate(row["images"], 1)]
-        parts += self._table(row)
+            parts += [self.block(self._scrub(arguments)), self.words(more)]
+        lines, more = shown.diff_of(self._state, row, self._caps)
+        if lines:
+            parts += [self.block(self._scrub("\n".join(line for line, _ in lines))), self.words(more)]
+        parts += [self.words(words) for words in (*shown.image_words(row), shown.more_images(row))]
         text, rest = shown.detail_of(row, self._caps)
         if text and not (row["diff"] and row["state"] == "done"):
             parts.append(self.block(self._scrub(text)))
-        return [*parts, rest, shown.note_of(row)]
+        return [*parts, rest, *self._table(row), shown.note_of(row)]
 
     def _table(self, row: Block) -> list[str]:
         table = row["table"]

@@ -14,6 +14,24 @@ const TABLE_PAGE = 10;
 const LINES = 200;
 const DIFF_LINES = 400;
 
+/** The save shortcut reaches the front end, although others do not while a view has focus. This listens before the front
+ *  end does. */
+if (!globalThis.__kestrelSave) {
+  globalThis.__kestrelSave = true;
+  window.addEventListener("keydown", letSave, true);
+}
+
+function isSave(event) {
+  return (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "s";
+}
+
+function letSave(event) {
+  const root = isSave(event) && event.target.closest?.(".kestrel-view[data-lm-suppress-shortcuts]");
+  if (!root) return;
+  root.removeAttribute("data-lm-suppress-shortcuts");
+  setTimeout(() => root.setAttribute("data-lm-suppress-shortcuts", "true"));
+}
+
 // ---- elements -------------------------------------------------------------------------------------------------------
 
 let serial = 0;
@@ -303,7 +321,7 @@ class RowBlock {
     this.result.replaceChildren(...marked(block.card ? "asks you, see the card" : block.result));
     this.word.textContent = block.word;
     this.tick(this.run.feed.now());
-    if (["detail", "progress", "table", "images", "diff", "arguments", "note", "state"].some((name) => name in patch)) this.drawDetail();
+    if (["detail", "progress", "table", "images", "diff", "arguments", "text_too", "note", "state"].some((name) => name in patch)) this.drawDetail();
     this.drawCard();
     this.drawDecision();
   }
@@ -347,15 +365,17 @@ class RowBlock {
   parts() {
     const b = this.block;
     const parts = [];
-    if (b.arguments) parts.push(pre(b.arguments, `Arguments of ${b.tool}`, ".kestrel-wrap"));
+    if (b.arguments) parts.push(pre(b.arguments, `${b.code ? "Code" : "Arguments"} of ${b.tool}`, b.code ? "" : ".kestrel-wrap"));
+    if (b.arguments_more) parts.push(make("p.kestrel-label", null, b.arguments_more));
     if (b.diff && !b.card) parts.push(difference(b.diff, `Difference of ${b.tool}`));
     if (b.state === "running" || b.state === "cancelled") {
       if (b.progress.length) parts.push(pre(b.progress.join("\n"), `Progress of ${b.tool}`));
       return parts;
     }
-    for (const image of b.images) parts.push(figure(image, b.tool));
+    for (const [n, image] of b.images.entries()) parts.push(figure(image, `Figure ${n + 1} of ${b.tool}`));
+    if (b.images_more) parts.push(make("p.kestrel-label", null, b.images_more));
+    if (b.detail && (b.text_too || !b.table) && !(b.diff && b.state === "done")) parts.push(...this.text());
     if (b.table) parts.push(this.table(b.table));
-    else if (b.detail && !(b.diff && b.state === "done")) parts.push(...this.text());
     if (b.note) parts.push(make("p.kestrel-label", null, b.note));
     return parts;
   }
@@ -456,11 +476,11 @@ function difference(diff, label, limit = Infinity) {
   return make("pre.kestrel-pre.kestrel-diff", { role: "group", "aria-label": label }, make("code", null, ...drawn));
 }
 
-function figure(image, tool) {
-  const width = image.width ? Math.min(640, image.width) : null;
-  const size = width ? { width, height: Math.round((image.height * width) / image.width) } : {};
+function figure(image, alt) {
+  const [width, height] = image.box;
+  const size = width ? { width, height } : {};
   const source = image.data && /^image\/(png|jpeg|gif|webp)$/.test(image.type) ? `data:${image.type};base64,${image.data}` : null;
-  const drawing = source ? make("img", { ...size, alt: `Figure of ${tool}`, src: source }) : null;
+  const drawing = source ? make("img", { ...size, alt, src: source }) : null;
   return make("figure.kestrel-figure", null, drawing, make("figcaption", null, image.words));
 }
 
@@ -516,6 +536,7 @@ class Card {
 
   question() {
     const { tool, about } = this.card;
+    if (about.change) return make("span", null, make("b", null, "May it run"), " ", make("code", null, marked(tool)), make("b", null, ` to change ${about.change}?`));
     const word = about.on ? [" ", make("b", null, "on")] : about.send ? [make("b", null, ", sending data to")] : about.read ? [make("b", null, ", reading from")] : [];
     const what = about.on || about.send || about.read;
     const rest = what ? [...word, " ", make("code", null, marked(what))] : [];
@@ -693,7 +714,7 @@ class Card {
         this.back();
       }
       if (event.key === "Enter" && event.target.tagName === "INPUT") event.preventDefault();
-      event.stopPropagation();
+      if (!isSave(event)) event.stopPropagation();
     });
     return el;
   }
@@ -807,11 +828,12 @@ class Field {
     this.tip = make("p.kestrel-hint", { id: uid() });
     this.note = make("p.kestrel-hint", { hidden: true });
     this.problem = make("p.kestrel-error", { id: uid(), hidden: true });
+    this.keys = field.kind === "code" ? make("p.kestrel-hint", { id: uid() }, "Tab indents. Shift+Tab goes back, Shift+Enter goes on to the buttons.") : null;
     this.input = this.makeInput(id);
     this.input.addEventListener("input", () => this.review());
     this.tip.append(...marked([field.hint, this.absent()].filter(Boolean).join(" ")));
     this.tip.hidden = !this.tip.firstChild;
-    this.el = make("div.kestrel-field", null, make("label", { for: id }, marked(this.name)), this.input, this.problem, this.note, this.tip);
+    this.el = make("div.kestrel-field", null, make("label", { for: id }, marked(this.name)), this.input, this.problem, this.note, this.keys, this.tip);
     this.review();
   }
 
@@ -835,6 +857,7 @@ class Field {
       select.value = value;
       return select;
     }
+    if (kind === "code") return codeArea({ ...common, "aria-describedby": `${this.keys.id} ${common["aria-describedby"]}` }, value);
     if (kind === "area" || kind === "json") {
       const area = make("textarea.kestrel-input", { ...common, rows: String(Math.min(8, value.split("\n").length + 1)) });
       area.value = value;
@@ -851,7 +874,10 @@ class Field {
   }
 
   initial() {
-    return this.field.kind === "check" ? this.field.value === "true" : this.field.kind === "text" ? this.field.value.replace(/[\r\n]/g, "") : this.field.value;
+    const { kind, value } = this.field;
+    if (kind === "check") return value === "true";
+    if (kind === "text") return value.replace(/[\r\n]/g, "");
+    return kind === "select" ? value : value.replace(/\r\n?/g, "\n"); // as a text area gives it back
   }
 
   changed() {
@@ -893,6 +919,45 @@ class Field {
     this.problem.hidden = !message;
     const at = message.indexOf(":") + 1;
     this.problem.replaceChildren(...(message ? [make("b", null, marked(message.slice(0, at))), ...marked(message.slice(at))] : []));
+  }
+}
+
+/** A field for a program. Tab writes spaces, since whoever indents must not come upon a button with the next key. */
+function codeArea(attributes, value) {
+  const rows = String(Math.max(8, Math.min(16, value.split("\n").length + 1)));
+  const plain = { spellcheck: "false", autocorrect: "off", autocapitalize: "off", autocomplete: "off", wrap: "off", rows };
+  const area = make("textarea.kestrel-input.kestrel-codearea", { ...attributes, ...plain });
+  area.value = value;
+  area.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const line = area.value.slice(0, area.selectionStart).split("\n").at(-1);
+    if (event.key === "Enter" && event.shiftKey) {
+      event.preventDefault();
+      area.closest(".kestrel-open").querySelector(".kestrel-submit").focus();
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      write(area, `\n${/^[ \t]*/.exec(line)[0]}`);
+    } else if (event.key === "Tab" && !event.shiftKey) {
+      event.preventDefault();
+      indent(area, line);
+    }
+  });
+  return area;
+}
+
+function indent(area, line) {
+  const { selectionStart: start, selectionEnd: end, value } = area;
+  const chosen = value.slice(start - line.length, end);
+  if (!chosen.slice(line.length).includes("\n")) return write(area, " ".repeat(4 - (line.length % 4)));
+  area.setSelectionRange(start - line.length, end);
+  return write(area, chosen.replace(/^(?=.)/gm, "    "));
+}
+
+/** As if it were typed, so that it can be undone. */
+function write(area, text) {
+  if (!document.execCommand("insertText", false, text)) {
+    area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
+    area.dispatchEvent(new Event("input"));
   }
 }
 
@@ -950,11 +1015,10 @@ class TodoBlock {
 
 class SentBlock {
   constructor(block, run) {
-    const names = ["variable", "type", "disclosed", "cell values", "characters"];
-    const rows = block.rows.map((row) => [row.variable, row.type, row.disclosed, row.values, row.characters].map((value) => String(value ?? "")));
-    const grid = tableOf(names, [true, true, true, true, false], rows, null);
-    this.el = make("details.kestrel-fold", null, make("summary", null, block.title), make("div.kestrel-detail", null, make("div.kestrel-scroll", null, grid)));
-    remember(this.el, `${run.key}/${block.key}`, block.rows.some((row) => /rows?\b/.test(row.disclosed || "")));
+    const grid = tableOf(block.columns, block.text_columns, block.rows, null);
+    const more = block.more ? make("p.kestrel-label", null, block.more) : null;
+    this.el = make("details.kestrel-fold", null, make("summary", null, block.title), make("div.kestrel-detail", null, make("div.kestrel-scroll", null, grid), more));
+    remember(this.el, `${run.key}/${block.key}`, block.opens);
   }
 
   update() {}

@@ -26,6 +26,7 @@ from .visible import visible
 from .wire import page_state
 
 OnAnswer = Callable[[str, dict[str, Any]], "str | None"]
+SAVED_LIVE = "kestrel run: still going when this was saved; run the cell again, or look at %kestrel inbox"
 _CHECKPOINTS = (ev.ApprovalRequested, ev.ApprovalResolved)
 
 
@@ -74,11 +75,11 @@ class RunView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no ty
         return self._state
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """A text/plain without an address, so that saved notebooks and comparisons stay quiet."""
+        """A text/plain that says what a saved live view was, always the same: no address, no id."""
         result = super()._repr_mimebundle_(**kwargs)
         data = result[0] if isinstance(result, tuple) else result
         if data:
-            data["text/plain"] = "<kestrel run view>"
+            data["text/plain"] = SAVED_LIVE
         return result
 
     # ---- to the page ----

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
-from .summaries import duration, shape
+from .figures import Figure
+from .summaries import duration, figure_count, is_whole, shape
 from .tables import Table
 from .view_state import Block, ViewState
 from .visible import one_line
@@ -23,7 +23,8 @@ class Caps:
     detail: int = 8_000  # characters of a text result
     diff: int = 80  # lines
     text: int = 100_000  # characters of one text block of the model
-    arguments: int = 4_000
+    arguments: int = 4_000  # characters; of a program four times as many
+    code: int = 200  # lines of a program or of the change of one, which people copy
     blocks: int = 4_000  # rows without a decision, and notices
 
 
@@ -127,7 +128,7 @@ def detail_of(row: Block, caps: Caps) -> tuple[str, str]:
     text = row["detail"] or "\n".join(row["progress"])
     if row["detail_kind"] == "error":
         return head(text, max(4, caps.lines), max(400, caps.detail))
-    if row["table"] is not None and row["table"]["rows"]:
+    if row["table"] is not None and row["table"]["rows"] and not row["text_too"]:
         return "", ""
     shown, rest = head(text, caps.lines, caps.detail)
     if row["cut"] and not rest:
@@ -144,10 +145,31 @@ def note_of(row: Block) -> str:
     return "The model has read this message." if row["state"] == "failed" else ""
 
 
-def arguments_of(row: Block, size: int) -> str:
-    """All arguments, when the row's line could not hold them and no difference shows them."""
-    whole = "…" not in row["line"] and "\\n" not in row["line"]
-    return "" if whole or row["diff"] else row["arguments"][:size]
+def arguments_of(state: ViewState, row: Block, size: int, lines: int) -> tuple[str, str]:
+    """All arguments, when the row's line could not hold them and no difference shows them, and what is left out.
+    ``lines`` is for a program, and so are four times ``size`` characters."""
+    if is_whole(row["line"]) or row["diff"] or not size:
+        return "", ""
+    if not row["code"]:
+        return row["arguments"][:size], ""
+    shown, rest = head(row["arguments"], lines, 4 * size)
+    return shown, _elsewhere(state, rest)
+
+
+def diff_of(state: ViewState, row: Block, caps: Caps) -> tuple[list[tuple[str, str]], str]:
+    """Lines of the difference with their numbers, and what is left out."""
+    if not row["diff"] or not caps.diff:
+        return [], ""
+    most = max(caps.diff, caps.code) if row["code"] else caps.diff
+    lines = row["diff"]["text"].split("\n")
+    more = len(lines) - most
+    rest = f"{more:,} more {'line' if more == 1 else 'lines'}" if more > 0 else ""
+    kept = list(zip(lines, row["diff"]["numbers"], strict=False))[:most]
+    return kept, _elsewhere(state, rest) if row["code"] else rest
+
+
+def _elsewhere(state: ViewState, rest: str) -> str:
+    return f"{rest}; all of it is in {state['handle']}.messages" if rest else ""
 
 
 def opens(row: Block, rows: int) -> bool:
@@ -156,7 +178,18 @@ def opens(row: Block, rows: int) -> bool:
     return bool(row["state"] == "failed" or row["images"] or (row["state"] == "done" and (row["diff"] or small)))
 
 
-def image_words(image: dict[str, Any], number: int, count: int) -> str:
-    """``Figure 1 of 1, 840 × 300 px, 14 kB``."""
+def image_words(row: Block) -> list[str]:
+    """``Figure 1 of 1, 840 × 300 px, 14 kB`` for each figure of a row, and why one is not drawn."""
+    return [_image_words(image, number, row["image_count"]) for number, image in enumerate(row["images"], 1)]
+
+
+def _image_words(image: Figure, number: int, count: int) -> str:
     size = f", {image['width']} × {image['height']} px" if image["width"] else ""
-    return f"Figure {number} of {count}{size}, {max(1, round(image['bytes'] / 1000)):,} kB"
+    why = f", {image['why']}" if "why" in image else ""
+    return f"Figure {number} of {count:,}{size}, {max(1, round(image['bytes'] / 1000)):,} kB{why}"
+
+
+def more_images(row: Block) -> str:
+    """How many figures are not even named."""
+    more = row["image_count"] - len(row["images"])
+    return f"{figure_count(more)} more" if more > 0 else ""

@@ -27,11 +27,31 @@ def as_json(value: Any, indent: int | None = None) -> str:
 
 
 def arguments_line(arguments: Mapping[str, Any], *, alone: bool = True) -> str:
-    """``name=value`` for each argument; a lone string stands as its value, if ``alone``."""
+    """``name=value`` for each argument; a lone string stands as its value, if ``alone``; of code its first line."""
+    code = code_of(arguments)
+    if code is not None:
+        return _first_line(code)
     values = list(arguments.values())
     if alone and len(values) == 1 and isinstance(values[0], str):
         return one_line(values[0], ARGUMENTS)
     return one_line(" ".join(f"{name}={_short(value)}" for name, value in arguments.items()), ARGUMENTS)
+
+
+def is_whole(line: str) -> bool:
+    """Whether a line of arguments holds all of them, as a person may read them."""
+    return "…" not in line and "\\n" not in line
+
+
+def code_of(arguments: Mapping[str, Any]) -> str | None:
+    """The program of a call that gets nothing but one, as ``code``."""
+    code = arguments.get("code")
+    return code if isinstance(code, str) and len(arguments) == 1 else None
+
+
+def _first_line(code: str) -> str:
+    """The first line that says something; ``…`` stands for the rest."""
+    head, more, _ = code.strip().partition("\n")
+    return one_line(head.rstrip(), ARGUMENTS) + (" …" if more else "")
 
 
 def _short(value: Any) -> str:
@@ -40,7 +60,10 @@ def _short(value: Any) -> str:
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """All arguments, one a line; text of several lines stands below its name behind bars, so that no value can pose
-    as another argument."""
+    as another argument. A lone ``code`` is the text itself, ready to be copied."""
+    code = code_of(arguments)
+    if code is not None:
+        return visible(code)
     lines: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, str) and "\n" in value:
@@ -56,13 +79,18 @@ def result_line(tool: str, content: str, data: Any, table: Table | None, images:
     if code is not None:
         return f"exit code {code}"
     if images:
-        return "1 figure" if images == 1 else f"{images} figures"
+        return figure_count(images)
     if table is not None and table["columns"] != ["key", "value"]:
         total = data.get("total") if tool == "grep" and isinstance(data, Mapping) else None
         return _matches(total) if isinstance(total, int) else _rows(tool, table)
     text = content.strip()
     lines = text.count("\n") + 1
     return one_line(text, RESULT) if lines == 1 else f"{lines:,} lines"
+
+
+def figure_count(count: int) -> str:
+    """``2 figures``."""
+    return "1 figure" if count == 1 else f"{count:,} figures"
 
 
 def exit_code(data: Any) -> int | None:

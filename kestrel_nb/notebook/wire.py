@@ -10,15 +10,20 @@ import time
 from typing import Any
 
 from .rendering import markdown_html, sealed_length
-from .shown import arguments_of, frame_of, image_words, note_of, row_words, table_foot
+from .shown import arguments_of, frame_of, image_words, more_images, note_of, row_words, table_foot
 from .view_state import Block, ViewState
 from .visible import visible
 from .words import (
+    SENT_COLUMNS,
+    SENT_TEXT,
     STATE_WORDS,
     decision_of,
     error_of,
     facts,
+    sent_rest,
+    sent_rows,
     sent_title,
+    sent_values,
     status_mark,
     status_word,
     todo_title,
@@ -28,6 +33,7 @@ from .words import (
 BUDGET = 400_000  # characters of all rows together; older rows are cut first
 _LINES = 20_000  # characters of a text result that go to the page at once
 _SHORT = 2_000
+_CODE = 1_000  # lines of a program
 
 
 def page_header(state: ViewState) -> dict[str, Any]:
@@ -63,9 +69,8 @@ def _size(drawn: dict[str, Any]) -> int:
     cells = (
         sum(len(cell or "") + 4 for row in (*table["rows"], *(table["heads"] or ())) for cell in row) if table else 0
     )
-    images = sum(len(image.get("data", "")) for image in drawn.get("images", ()))
     text = len(drawn.get("detail", "")) + len(drawn.get("arguments", "")) + len(drawn.get("html", ""))
-    return cells + images + text
+    return cells + text  # figures have a limit of their own
 
 
 def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[str, Any]:
@@ -82,8 +87,12 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
         words = [(item["text"], *todo_words(state, item)) for item in block["items"]]
         items = [{"text": text, "mark": mark, "word": word} for text, mark, word in words]
         return {**base, "title": todo_title(block["items"]), "items": items}
-    rows = [{**row, "characters": row.get("characters", "")} for row in block["rows"]]
-    return {**base, "title": sent_title(block["rows"]), "rows": rows}
+    return {**base, **_sent(block["rows"])}
+
+
+def _sent(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    grid = {"columns": list(SENT_COLUMNS), "text_columns": SENT_TEXT, "rows": [list(row) for row in sent_rows(rows)]}
+    return {"title": sent_title(rows), **grid, "more": sent_rest(rows), "opens": sent_values(rows) > 1}
 
 
 def _text(block: Block, short: bool) -> dict[str, Any]:
@@ -101,6 +110,7 @@ def _text(block: Block, short: bool) -> dict[str, Any]:
 def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
     table, size = row["table"], _SHORT if short else _LINES
     result, _ = row_words(state, row) if row["state"] in ("declined", "not-run") else (row["result"], "")
+    arguments, arguments_more = arguments_of(state, row, size, _CODE)
     drawn = {
         "tool": row["tool"],
         "line": row["line"],
@@ -112,9 +122,13 @@ def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
         "detail_kind": row["detail_kind"],
         "more": max(0, len(row["detail"]) - size) + row["cut"],
         "note": note_of(row) if row["state"] in ("declined", "not-run", "failed") else "",
-        "arguments": arguments_of(row, size),
+        "arguments": arguments,
+        "arguments_more": arguments_more,
+        "code": row["code"],
         "diff": row["diff"],
-        "images": [] if short else _images(row),
+        "images": [{**image, "words": words} for image, words in zip(row["images"], image_words(row), strict=True)],
+        "images_more": more_images(row),
+        "text_too": row["text_too"],
         "table": None,
         "seconds": None if state["stable"] else row["seconds"],
         "started_at": None if state["stable"] else row.get("started_at"),
@@ -128,8 +142,3 @@ def _row(state: ViewState, row: Block, short: bool) -> dict[str, Any]:
         foot = table_foot(table, len(table["rows"]))
         drawn["table"] = {**table, "rows": rows, "heads": heads, "foot": foot, "frame": frame_of(state, row)}
     return drawn
-
-
-def _images(row: Block) -> list[dict[str, Any]]:
-    count = len(row["images"])
-    return [{**image, "words": image_words(image, i, count)} for i, image in enumerate(row["images"], 1)]

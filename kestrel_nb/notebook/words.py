@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .summaries import clock, money
-from .visible import visible
+from .visible import one_line, visible
 
 if TYPE_CHECKING:
     from .view_state import ViewState
@@ -184,7 +184,43 @@ def todo_title(items: list[dict[str, Any]]) -> str:
     return f"Tasks: {sum(item['state'] == 'completed' for item in items)} of {len(items)} done"
 
 
+# ---- what was sent ------------------------------------------------------------------------------------------------
+
+SENT_COLUMNS = ("variable", "type", "disclosed", "cell values", "characters")
+SENT_TEXT = [True, True, True, False, False]  # the columns that align left
+SENT_ROWS = 20
+
+
 def sent_title(rows: list[dict[str, Any]]) -> str:
-    """``What was sent: 3 variables, 1,104 characters``."""
-    count, size = len(rows), sum(int(row.get("characters") or 0) for row in rows)
-    return f"What was sent: {count} {'variable' if count == 1 else 'variables'}, {size:,} characters"
+    """``What was sent: 3 variables, 21 cell values, 1,104 characters``."""
+    count, values, size = len(rows), sent_values(rows), sum(_whole(row.get("characters")) for row in rows)
+    if rows and all(row.get("part") for row in rows):
+        return f"What was sent: {' and '.join(str(row['part']) for row in rows)}, {size:,} characters"
+    cells = f"{values:,} cell {'value' if values == 1 else 'values'}" if values else "no cell values"
+    return f"What was sent: {count:,} {'variable' if count == 1 else 'variables'}, {cells}, {size:,} characters"
+
+
+def sent_values(rows: list[dict[str, Any]]) -> int:
+    """How many values of the user's the prompt holds. The fold opens by itself when there are several."""
+    return sum(_whole(row.get("values")) for row in rows)
+
+
+def sent_rows(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """The cells of SENT_COLUMNS for the first SENT_ROWS variables."""
+    return [
+        (
+            *(one_line(str(row.get(name, "")), 60) for name in ("variable", "type", "disclosed")),
+            f"{_whole(row['values']):,}" if _whole(row.get("values")) else str(row.get("values") or "none"),
+            f"{_whole(row.get('characters')):,}",
+        )
+        for row in rows[:SENT_ROWS]
+    ]
+
+
+def sent_rest(rows: list[dict[str, Any]]) -> str:
+    """What the rows leave out."""
+    return f"The first {SENT_ROWS} of {len(rows):,} variables are listed." if len(rows) > SENT_ROWS else ""
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

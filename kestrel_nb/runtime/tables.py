@@ -38,14 +38,38 @@ def table_of(data: Any) -> Table:
     A list of mappings is one row each, nested mappings flattened one level (``a.b``); ``{"columns", "rows"}`` is what
     it says; a mapping with one list of mappings is that list, its other values go to ``extra``; a mapping of equally
     long lists is its columns; a list of lists has numbered columns, another list one column ``value``; any other
-    mapping is ``key`` and ``value``, and any other value a single cell.
+    mapping is ``key`` and ``value``, and any other value a single cell. Figures go to ``extra`` in every shape.
     """
     data = _plain(data)
     if isinstance(data, Mapping):
-        return _from_mapping(data)
+        table = _from_mapping(without_figures(data))
+        if figures_in(data):
+            table.extra["figures"] = data["figures"]
+        return table
     if isinstance(data, list):
         return _from_list(data)
     return _column("value", [] if data is None else [data])
+
+
+def figures_in(data: Any) -> Sequence[Mapping[str, Any]]:
+    """The images that stand beside data as ``figures``: mappings with ``type`` ("image/png") and ``data`` (base64),
+    perhaps ``width`` and ``height`` in pixels. Empty when that key is missing or means something else."""
+    found = data.get("figures") if isinstance(data, Mapping) else None
+    if isinstance(found, (list, tuple)) and all(_is_figure(figure) for figure in found):
+        return found
+    return ()
+
+
+def without_figures(data: Any) -> Any:
+    """``data`` without the images beside it: the same object when there are none."""
+    return {key: value for key, value in data.items() if key != "figures"} if figures_in(data) else data
+
+
+def _is_figure(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    kind, data = value.get("type"), value.get("data")
+    return isinstance(kind, str) and kind.startswith("image/") and isinstance(data, str)
 
 
 def _plain(data: Any) -> Any:

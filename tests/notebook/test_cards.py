@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sample_events import EDIT, FETCH, SHELL, request
 
+from kestrel_nb.notebook.answering import question
 from kestrel_nb.notebook.cards import card_of, edited, fields_of
 from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, TextPreview
 
@@ -137,3 +138,30 @@ def test_changes_are_read_by_kind() -> None:
 def test_a_bad_change_says_what_it_must_be(name: str, value: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         edited(GIVEN, fields_of(GIVEN, SCHEMA), {name: value})
+
+
+def test_code_is_shown_as_it_is_and_edited_in_a_field_for_code() -> None:
+    code = "x = 1\nif x:\n\tprint('\u202e')\n"
+    preview = TextPreview(title="Python", text=code)
+    card = card_of(request("run_python", {"code": code}, preview), {"properties": {"code": {"type": "string"}}})
+    assert (card["kind"], card["label"], card["pairs"]) == ("text", "Python", [])
+    assert card["text"] == "x = 1\nif x:\n\tprint('[U+202E]')\n"
+    assert [(field["kind"], field["value"]) for field in card["fields"]] == [("code", code)]
+    assert edited({"code": code}, card["fields"], {"code": "y\n"}) == {"code": "y\n"}
+    short = fields_of({"code": "1"}, {"properties": {"code": {"type": "string"}}})
+    assert short[0]["kind"] == "code"
+    assert fields_of({"code": 5}, {"properties": {"code": {"type": "integer"}}})[0]["kind"] == "integer"
+
+
+def test_a_changed_cell_reads_as_such() -> None:
+    preview = DiffPreview(path="cell", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", added=1, removed=1)
+    assert card_of(request("insert_cell", {"code": "y"}, preview))["about"] == {"change": "a cell"}
+    assert card_of(request("edit_file", {"path": "cell"}, preview))["about"] == {"on": "cell"}
+
+
+def test_a_question_in_text_shows_all_that_runs() -> None:
+    code = "a = 1\n" * 50 + "import os\x1b[8m"
+    asked = question(request("run_python", {"code": code}))
+    assert "import os[ESC][8m\nMay it run run_python? [y/N" in asked
+    assert question(request("shell", {"command": "ls"})) == "May it run shell ls? [y/N, or n and a reason] "
+    assert "z" * 900 in question(request("shell", {"command": "z" * 900}))

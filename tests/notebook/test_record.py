@@ -28,7 +28,7 @@ from kestrel_nb.notebook import view_state
 from kestrel_nb.notebook.record import render
 from kestrel_nb.protocol import events as ev
 from kestrel_nb.protocol.sessions import AnsweredBy, Usage
-from kestrel_nb.protocol.tools import TodoItem
+from kestrel_nb.protocol.tools import DiffPreview, TodoItem
 
 
 def plain(events: list[ev.SessionEvent], **options: Any) -> str:
@@ -244,14 +244,95 @@ def test_a_stable_record_has_nothing_that_changes() -> None:
     assert "https://e.test/tmp/x/y" in text
 
 
+def test_what_was_sent_is_listed_row_by_row() -> None:
+    rows = [
+        {
+            "variable": "rain",
+            "type": "DataFrame, 120 × 4",
+            "disclosed": "schema and 5 rows",
+            "values": 20,
+            "characters": 1688,
+        },
+        {
+            "variable": 'd["<b>|`x`\n\u202e"]' + "k" * 500,
+            "type": "str",
+            "disclosed": "its value",
+            "values": 1,
+            "characters": 4,
+        },
+        *(
+            {"variable": f"v{n}", "type": "int", "disclosed": "its value", "values": 1, "characters": 1}
+            for n in range(98)
+        ),
+    ]
+    bundle = render(play([*started(), *ended()], sent=rows))
+    title = "What was sent: 100 variables, 119 cell values, 1,790 characters"
+    body = bundle["text/html"].split("</style>")[1]
+    assert f'<details class="kestrel-fold" open><summary>{title}</summary>' in body
+    assert body.count("<tr>") == 21
+    assert '<td class="kestrel-t">schema and 5 rows</td><td>20</td><td>1,688</td>' in body
+    for text in bundle.values():
+        assert "The first 20 of 100 variables are listed." in text
+        assert "[U+202E]" in text
+        assert "\u202e" not in text
+        assert "k" * 60 not in text
+    assert "<b>" not in body
+    assert "- rain: DataFrame, 120 × 4; schema and 5 rows; 20 cell values, 1,688 characters" in bundle["text/plain"]
+    assert (
+        "- `rain`: DataFrame, 120 × 4; schema and 5 rows; 20 cell values, 1,688 characters" in bundle["text/markdown"]
+    )
+    quiet = [{"variable": "limit", "type": "float", "disclosed": "its value", "values": 1, "characters": 4}]
+    body = render(play(ended(), sent=quiet))["text/html"].split("</style>")[1]
+    assert '<details class="kestrel-fold"><summary>What was sent: 1 variable, 1 cell value, 4 characters' in body
+
+
+CODE = "\n# the fault\ndef f(x):\n    return x\u202e\n" + "\n".join(f"a{n} = {n}" for n in range(300))
+
+
+def test_code_is_its_first_line_and_then_itself() -> None:
+    state = play([*started(), *call("run_python", {"code": CODE}), *ran("run_python", "ok"), *ended()], handle="run")
+    row = state["blocks"][-1]
+    assert row["line"] == "# the fault …"
+    plain = render(state)["text/plain"]
+    assert "run_python # the fault … · ok · done" in plain
+    assert "    def f(x):\n        return x[U+202E]\n    a0 = 0\n" in plain
+    assert "    a195 = 195\n104 more lines; all of it is in run.messages\n" in plain
+    assert '<pre class="kestrel-pre">\n# the fault\ndef f(x):\n' in render(state)["text/html"]
+    short = play([*started(), *call("run_python", {"code": "1 + 1"}), *ran("run_python", "2"), *ended()])
+    assert render(short)["text/plain"].endswith("run_python 1 + 1 · 2 · done · 0.04 s\n    2")
+
+
+def test_a_changed_cell_is_kept_for_copying() -> None:
+    new = "\n".join(f"line {n}" for n in range(250))
+    diff = "--- cell\n+++ cell\n@@ -0,0 +1,250 @@\n" + "\n".join(f"+{line}" for line in new.split("\n"))
+    asking = request("insert_cell", {"code": new}, DiffPreview(path="cell", diff=diff, added=250, removed=0))
+    events = [*started(), *asked(asking), *answered(asking, "button", approved=True)]
+    state = play([*events, *call("insert_cell", {"code": new}), *ran("insert_cell", "ok"), *ended()])
+    text = render(state)["text/plain"]
+    assert "insert_cell line 0 … · ok · done" in text
+    assert "    +line 198\n51 more lines; all of it is in _.messages\n" in text
+
+
+def test_a_failure_of_code_is_an_error_with_its_text() -> None:
+    words = "printed\nTraceback (most recent call last):\n  Cell, line 2\nZeroDivisionError: division by zero"
+    data = {"columns": [], "rows": [], "figures": [], "variables": {"new": ["a"], "changed": [], "gone": []}}
+    state = play(
+        [*call("run_python", {"code": "a = 1\n1/0"}), *ran("run_python", words, data, is_error=True), *ended()]
+    )
+    body = render(state)["text/html"].split("</style>")[1]
+    assert f'<pre class="kestrel-pre kestrel-wrap">{words}</pre>' in body
+    assert "variables" not in body
+
+
 def test_notices_tasks_and_disclosure_stay() -> None:
-    sent = [{"variable": "rain", "type": "DataFrame", "disclosed": "schema only", "values": "none", "characters": 412}]
+    sent = [{"variable": "rain", "type": "DataFrame", "disclosed": "schema only", "values": 0, "characters": 412}]
     events = [*started(), make(ev.Notice, level="warning", code="x", text="Cut off at the limit.")]
     events += [
         make(ev.TodoUpdated, items=(TodoItem(text="a", state="completed"), TodoItem(text="b", state="in_progress")))
     ]
     text = plain([*events, *ended()], sent=sent)
-    assert "What was sent: 1 variable, 412 characters" in text
+    title = "What was sent: 1 variable, no cell values, 412 characters"
+    assert f"{title}\n- rain: DataFrame; schema only; no cell values, 412 characters\n" in text
     assert "Cut off at the limit." in text
     assert "Tasks: 1 of 2 done\n- a, done\n- b, open" in text
 

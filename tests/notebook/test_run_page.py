@@ -32,13 +32,14 @@ from sample_events import (
     said,
     started,
 )
+from test_figures import figure, png
 
 from kestrel_nb.notebook import view_state
 from kestrel_nb.notebook.painter import Painter
 from kestrel_nb.notebook.record import render
 from kestrel_nb.protocol import events as ev
 from kestrel_nb.protocol.sessions import ApprovalRequest
-from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, TodoItem
+from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, TextPreview, TodoItem
 
 pytestmark = pytest.mark.browser
 FITS = "(run => run.scrollWidth <= run.clientWidth + 2)(document.querySelector('.kestrel-run'))"
@@ -747,3 +748,122 @@ def test_a_record_has_the_columns_of_the_live_view(fake: FakePage) -> None:
     )
     assert fake.page.evaluate(words) == live_at
     assert fake.page.evaluate("out.firstChild.scrollWidth <= out.firstChild.clientWidth")
+
+
+def test_code_is_edited_with_the_keys_of_code(fake: FakePage) -> None:
+    page = fake.page
+    code = "for n in range(3):\n    print(n)"
+    waiting(fake, request("run_python", {"code": code}, TextPreview(title="Python", text=code)))
+    expect(page.get_by_label("Python", exact=True)).to_have_text(code)
+    page.get_by_role("button", name="Edit…").click()
+    area = page.locator(".kestrel-field textarea")
+    expect(area).to_have_attribute("spellcheck", "false")
+    expect(area).to_have_attribute("autocorrect", "off")
+    assert "mono" in area.evaluate("el => getComputedStyle(el).fontFamily").lower()
+    assert area.evaluate("el => el.rows") == 8
+    area.press("Control+End")
+    area.press("Enter")
+    page.keyboard.type("if n:")
+    area.press("Enter")
+    area.press("Tab")
+    page.keyboard.type("break")
+    assert area.input_value() == code + "\n    if n:\n        break"
+    area.press("Control+a")
+    area.press("Tab")
+    assert area.input_value().startswith("    for n in range(3):\n        print(n)\n")
+    area.press("Control+z")
+    assert area.input_value() == code + "\n    if n:\n        break"
+    assert fake.sent("answer") == []
+    area.press("Control+End")
+    area.press("Shift+Enter")
+    submit = page.get_by_role("button", name="Approve as edited")
+    expect(submit).to_be_focused()
+    assert fake.sent("answer") == []
+    page.keyboard.press("Enter")
+    changes = {"code": code + "\n    if n:\n        break"}
+    assert fake.sent("answer") == [{"type": "answer", "id": "apr_call_1", "approved": True, "changes": changes}]
+
+
+def test_line_ends_of_another_system_are_no_change(fake: FakePage) -> None:
+    waiting(fake, request("run_python", {"code": "a\r\nb"}, TextPreview(title="Python", text="a\r\nb")))
+    fake.page.get_by_role("button", name="Edit…").click()
+    fake.page.get_by_role("button", name="Approve as edited").click()
+    assert [answer["changes"] for answer in fake.sent("answer")] == [{}]
+
+
+def test_long_code_must_be_seen_before_it_can_be_approved(fake: FakePage) -> None:
+    code = "\n".join(f"x{n} = {n}" for n in range(500))
+    waiting(fake, request("run_python", {"code": code}, TextPreview(title="Python", text=code)))
+    approve = fake.page.get_by_role("button", name="Approve", exact=True)
+    expect(approve).to_have_attribute("aria-disabled", "true")
+    fake.page.get_by_role("button", name="Show all 500 lines").click()
+    expect(approve).not_to_have_attribute("aria-disabled", "true")
+    expect(fake.page.get_by_label("Python", exact=True)).to_contain_text("x499 = 499")
+
+
+def test_figures_open_by_themselves_and_keep_their_place(fake: FakePage) -> None:
+    page = fake.page
+    pictures = [figure(png(840, 300)), figure(png(40, 30)), figure(b"<svg/>", "image/svg+xml")]
+    data = {"columns": ["a"], "rows": [[1]], "figures": pictures, "variables": {"new": ["a"]}}
+    events = [*started(), *call("run_python", {"code": "a\nb"}), *ran("run_python", "printed", data)]
+    fake.open(play(events))
+    fake.mount()
+    row = page.locator("details.kestrel-tool[open]")
+    expect(row.locator("summary")).to_contain_text("3 figures")
+    drawn = page.eval_on_selector_all(
+        ".kestrel-figure img", "all => all.map((el) => [el.width, el.height, el.complete])"
+    )
+    assert [size[:2] for size in drawn] == [[640, 229], [40, 30]]
+    expect(row.locator("figcaption").last).to_contain_text("not drawn")
+    parts = row.locator(".kestrel-detail > *")
+    assert parts.evaluate_all("all => all.map((el) => el.className || 'table')") == [
+        "kestrel-pre", "kestrel-figure", "kestrel-figure", "kestrel-figure", "kestrel-pre", "table",
+    ]  # fmt: skip
+    ground = page.locator(".kestrel-figure img").first.evaluate("el => getComputedStyle(el).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+    row.locator("summary").click()
+    fake.show(
+        play([*started(), *call("run_python", {"code": "a\nb"}), *ran("run_python", "printed", data), *said("x")])
+    )
+    assert page.locator("details.kestrel-tool[open]").count() == 0
+
+
+def test_what_was_sent_is_drawn_with_numbers_at_the_right(fake: FakePage) -> None:
+    row = {"variable": "rain", "type": "DataFrame", "disclosed": "schema and 5 rows", "values": 20, "characters": 688}
+    fake.open(play(started(), sent=[row] * 30))
+    fake.mount()
+    fold = fake.page.locator("details.kestrel-fold[open]")
+    expect(fold.locator("summary")).to_have_text("What was sent: 30 variables, 600 cell values, 20,640 characters")
+    assert fold.locator("tbody tr").count() == 20
+    expect(fold.locator(".kestrel-label")).to_have_text("The first 20 of 30 variables are listed.")
+    aligned = (
+        fold.locator("tbody tr")
+        .first.locator("td")
+        .evaluate_all("all => all.map((el) => getComputedStyle(el).textAlign)")
+    )
+    assert aligned == ["left", "left", "left", "right", "right"]
+
+
+@pytest.mark.parametrize("key", ["Control+s", "Meta+s"])
+def test_the_save_shortcut_reaches_the_front_end_and_others_do_not(fake: FakePage, key: str) -> None:
+    page = fake.page
+    waiting(fake)
+    page.evaluate("""() => {
+      window.seen = [];
+      document.addEventListener("keydown", (event) => {
+        if (!event.target.closest("[data-lm-suppress-shortcuts]")) window.seen.push(event.key);
+        if (event.key === "s") event.preventDefault();
+      });
+    }""")
+    page.locator(".kestrel-card").focus()
+    page.keyboard.press("b")
+    page.keyboard.press(key)
+    page.get_by_role("button", name="Edit…").click()
+    page.locator(".kestrel-field input, .kestrel-field textarea").first.focus()
+    page.keyboard.press("d")
+    page.keyboard.press(key)
+    page.wait_for_timeout(50)
+    page.keyboard.press("x")
+    seen = [pressed for pressed in page.evaluate("() => window.seen") if pressed not in ("Control", "Meta")]
+    assert seen == ["s", "s"]
+    expect(page.locator(".kestrel-run")).to_have_attribute("data-lm-suppress-shortcuts", "true")
