@@ -70,7 +70,7 @@ class InsertCell:
             said = "not inserted, nothing can be put below here; copy the code"
         if failure is not None and failure.masked and MASK in code:
             said += f". {MASK} in it stands for a key that was not sent: put it back by hand"
-        return ToolExecutionResult(content=said, data={"inserted": inserted, "code": code})
+        return ToolExecutionResult(content=said, data={"inserted": inserted})
 
 
 def difference(before: str, after: str) -> Preview:

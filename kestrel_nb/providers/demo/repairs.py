@@ -22,9 +22,9 @@ _FROM = {
     "pathlib": "Path",
 }
 _WHOLE = (
-    "asyncio base64 bisect calendar collections contextlib copy csv dataclasses datetime functools glob hashlib heapq io "
-    "itertools json logging math numpy operator os pandas pathlib pickle pprint random re shutil sqlite3 statistics "
-    "string subprocess sys tempfile textwrap time typing urllib uuid warnings zipfile"
+    "asyncio base64 bisect calendar collections contextlib copy csv dataclasses datetime functools glob hashlib heapq "
+    "io itertools json logging math numpy operator os pandas pathlib pickle pprint random re shutil sqlite3 "
+    "statistics string subprocess sys tempfile textwrap time typing urllib uuid warnings zipfile"
 )
 IMPORTS = {
     "np": "import numpy as np",
