@@ -25,6 +25,8 @@ class CellOptions:
     max_steps: int | None = None
     headless: HeadlessPolicy | None = None
     background: bool = False
+    no_data: bool = False
+    context: bool = False
     help: bool = False
 
 
@@ -93,10 +95,15 @@ OPTIONS = (
     Option(("--max-steps",), "N", "stop after N model calls", "max_steps", _steps),
     Option(("--headless",), "POLICY", "ask nobody: deny, approve or fail", "headless", _policy, (_POLICY_WORDS,)),
     Option(("-b", "--background"), None, "return at once; the run goes on in this cell", "background", bool),
+    Option(("--no-data",), None, "send no values of variables, only names, types, shapes and schemas", "no_data", bool),
+    Option(("--context",), None, "add the news of the variables: names, types and shapes", "context", bool),
     Option(("-h", "--help"), None, "show this list", "help", bool),
 )
 BY_NAME = {name: option for option in OPTIONS for name in option.names}
-USAGE = "usage: %%kestrel [-m MODEL] [-s SESSION] [-o NAME] [-t TOOLS] [--max-steps N] [--headless POLICY] [-b]"
+USAGE = (
+    "usage: %%kestrel [-m MODEL] [-s SESSION] [-o NAME] [-t TOOLS] [--max-steps N] [--headless POLICY] [-b] "
+    "[--no-data] [--context]"
+)
 
 
 def parse_cell(line: str) -> CellOptions:

@@ -18,7 +18,7 @@ from IPython.core.inputtransformer2 import TokenTransformBase
 from ..protocol.errors import KestrelError
 
 _CELL = re.compile(r"[ \t]*%%kestrel(?:[ \t]+(?P<line>.*))?$")
-_RUNNER = re.compile(r"%%(capture|time|timeit|prun)\b")  # magics that run their body, but await nothing in it
+RUNNER = re.compile(r"%%(capture|time|timeit|prun)\b")  # magics that run their body, but await nothing in it
 _RUN_CELL = "await __import__('kestrel_nb.notebook.run_cell', fromlist=['run_cell']).run_cell"
 _REFUSE = "__import__('kestrel_nb.notebook.magics', fromlist=['refuse']).refuse"
 _RUN_LINE = "await __import__('kestrel_nb.notebook.commands', fromlist=['run_line']).run_line"
@@ -34,17 +34,17 @@ class CellRewrite:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """The lines of the cell, rewritten when it is ours."""
-        start, found = _begin(lines)
+        start, found = find_cell(lines)
         if found is not None and self._shell.autoawait:
             body = "".join(lines[start + 1 :])
             return [f"{_RUN_CELL}({(found['line'] or '').strip()!r}, {body!r})\n"]
-        runner = _RUNNER.match(lines[start]) if lines else None
-        if runner and _begin(lines[start + 1 :])[1]:
+        runner = RUNNER.match(lines[start]) if lines else None
+        if runner and find_cell(lines[start + 1 :])[1]:
             return [f"{_REFUSE}({runner[0]!r})\n"]
         return lines
 
 
-def _begin(lines: list[str]) -> tuple[int, re.Match[str] | None]:
+def find_cell(lines: list[str]) -> tuple[int, re.Match[str] | None]:
     """The first line that is neither empty nor a comment, and its match when it is ours."""
     said = (index for index, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#"))
     start = next(said, 0)
@@ -96,7 +96,10 @@ def load(shell: Any) -> None:
 
     Raises UsageError on an ipykernel that would never hear a click, and for a setting with a value that is not allowed.
     """
-    from . import settings, waiting
+    from . import completion, helping, settings, waiting
+    from .commands import COMMANDS
+    from .failures import failures_of
+    from .open_cells import cells_of
 
     if not waiting.hears_clicks_while_awaiting():
         import ipykernel
@@ -113,13 +116,19 @@ def load(shell: Any) -> None:
         raise UsageError(str(error)) from None
     shell.input_transformers_cleanup.append(CellRewrite(shell))
     shell.input_transformer_manager.token_transformers.append(LineRewrite)
+    _cell_magic.__doc__, _line_magic.__doc__ = helping.docs("%%kestrel", COMMANDS), helping.docs("%kestrel", COMMANDS)
     shell.register_magic_function(_cell_magic, "cell", "kestrel")
     shell.register_magic_function(_line_magic, "line", "kestrel")
+    completion.install(shell)
+    cells_of(shell).install()
+    failures_of(shell).install()
 
 
 def unload(shell: Any) -> None:
     """Take the extension out of ``shell`` and close its application."""
-    from . import settings
+    from . import completion, settings
+    from .failures import failures_of
+    from .open_cells import cells_of
     from .state import forget
 
     for transformer in _installed(shell):
@@ -128,6 +137,9 @@ def unload(shell: Any) -> None:
     manager.token_transformers = [kind for kind in manager.token_transformers if kind is not LineRewrite]
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("kestrel", None)
+    failures_of(shell).remove()
+    cells_of(shell).remove()
+    completion.remove(shell)
     forget(shell)
     settings.remove(shell)
 
