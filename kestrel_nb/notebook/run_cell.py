@@ -23,12 +23,15 @@ from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import USAGE, CellOptions, parse_cell
 from .command import shell_error
 from .handle import RunHandle
+from .outgoing import Outgoing, compose
 from .state import NotebookState, current
-from .waiting import CellInterrupted, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
+from .waiting import CellInterrupted, blocking, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
 
 STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
 
 ENDING_S = 1.5  # what an interrupted run gets to end and to be stored; it needs half a second
+NO_DATA = "no_data"  # in a session's metadata: True during a run that must send no values of variables
+NOT_SENT = "interrupted before the request was sent"
 INTERRUPTED = "the run was interrupted; the record above shows what had been done"
 ERROR_CHARS = 500  # of a failed run's error in the cell's own error line; the record shows more
 
@@ -54,11 +57,13 @@ async def run_cell(line: str, body: str) -> None:
         prompt = body.removesuffix("\n")
         if not prompt.strip():
             raise KestrelError(f"the cell has no request: write it below the %%kestrel line. {USAGE}")
-        async with interruptible("interrupted before the request was sent"):
+        async with interruptible(NOT_SENT):
             screen = await prepare(state, options)
+        with blocking(NOT_SENT):
+            message = screen.compose(prompt, context=options.context)
     except KestrelError as error:
         raise shell_error(error) from None
-    await show(state, screen, prompt, options)
+    await show(state, screen, message, options)
 
 
 async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mapping[str, Any], ...] = ()) -> Screen:
@@ -82,6 +87,7 @@ async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mappin
         RunOptions(model=options.model, max_steps=options.max_steps or state.settings.max_steps, tools=tools),
         options.output,
         sent,
+        no_data=options.no_data,
     )
 
 
@@ -123,6 +129,8 @@ class Screen:
         options: RunOptions,
         variable: str | None = None,
         sent: tuple[Mapping[str, Any], ...] = (),
+        *,
+        no_data: bool = False,
     ) -> None:
         self.policy = policy
         self.handle = RunHandle(session)
@@ -131,6 +139,8 @@ class Screen:
         self._session = session
         self._options = options
         self._sent = sent
+        self._outgoing: Outgoing | None = None
+        self._no_data = no_data or state.settings.no_data
         self._view: Any = None
         self._shown: Any = None
         self._picture = self._first_picture(session, options.model, variable or "_")
@@ -145,6 +155,14 @@ class Screen:
             model=self._label, stable=self._stable, workspace=session.workspace, handle=variable, sent=self._sent
         )
 
+    def compose(self, prompt: str, *, context: bool) -> str:
+        """The message to send for ``prompt``; what it discloses will be shown. Raises UsageError."""
+        self._must_be_free()
+        message = compose(self._state, self._session, prompt, no_data=self._no_data, context=context)
+        self._outgoing, self._sent = message, message.rows
+        self._picture = self._first_picture(self._session, self._options.model, self._picture["handle"])
+        return message.text
+
     def start(self, prompt: str) -> None:
         """Show the view and start the run. Raises KestrelError when it can't start; nothing is shown then."""
         self._must_be_free()
@@ -155,11 +173,18 @@ class Screen:
             self._close()
             raise
         for text in self._state.tools.news():
-            self._session.emit(Notice, run_id=self._run.run_id, level="info", code="tool_replaced", text=text)
+            self._note("info", "tool_replaced", text)
         for text in self._state.rules.news():
-            self._session.emit(Notice, run_id=self._run.run_id, level="warning", code="rules_unreadable", text=text)
+            self._note("warning", "rules_unreadable", text)
+        if self._outgoing is not None:
+            self._outgoing.remember(self._session)
+            for level, text in self._outgoing.notes:
+                self._note(level, "reference", text)
         if self._view is not None:
             self._shown = display(self._view, display_id=True)
+
+    def _note(self, level: str, code: str, text: str) -> None:
+        self._session.emit(Notice, run_id=self._run.run_id, level=level, code=code, text=text)
 
     @classmethod
     def for_resumed(cls, state: NotebookState, session: AgentSession) -> Screen:
@@ -183,6 +208,8 @@ class Screen:
         await self.finish_in_cell()
 
     def _listen(self) -> None:
+        if self._no_data:
+            self._session.metadata[NO_DATA] = True
         if self.policy is None and kernel() is not None:
             self._open_view()
         self._answers = (
@@ -297,6 +324,8 @@ class Screen:
         display(bundle, raw=True)
 
     def _close(self) -> None:
+        if self._no_data:
+            self._session.metadata.pop(NO_DATA, None)
         self._unsubscribe()
         if self._answers is not None:
             self._answers.close()

@@ -62,6 +62,20 @@ async def interruptible(said: str) -> AsyncIterator[None]:
         raise CellInterrupted(said) from None
 
 
+@contextlib.contextmanager
+def blocking(said: str) -> Iterator[None]:
+    """For code of the user that can't be awaited: Interrupt ends it at once, as in an ordinary cell, with ``said``."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise CellInterrupted(said) from None
+    finally:
+        if in_main:
+            signal.signal(signal.SIGINT, before)
+
+
 class _Ticks:
     """When the loop last ticked, in ``time.monotonic`` seconds."""
 
