@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .python_text import quoted
+from .quoting import code
 
 _NUMERIC = re.compile(r"u?int|float|double|decimal|bool", re.I)
 _UNITS = frozenset(
@@ -113,7 +114,7 @@ def part_at(words: Sequence[str], columns: Sequence[Column]) -> tuple[int, int] 
 
 def _only(found: Sequence[int], heard: Sequence[str], columns: Sequence[Column]) -> int:
     if len(found) > 1:
-        raise Unclear(f"{' '.join(heard)} could be {' or '.join(columns[number].name for number in found)}")
+        raise Unclear(f"{code(' '.join(heard))} could be {' or '.join(code(columns[number].name) for number in found)}")
     return found[0]
 
 

@@ -8,6 +8,7 @@ from .columns import Column, Table, Unclear, keys, pick
 from .data_requests import Ask
 from .plots import plot_code
 from .python_text import quoted
+from .quoting import code
 
 
 def code_for(ask: Ask, table: Table) -> str:
@@ -82,7 +83,7 @@ def _frame(ask: Ask, table: Table) -> str:
         return table.name
     column, operator, value = ask.where
     if table.columns[column].dtype and table.columns[column].numeric and isinstance(value, str):
-        raise Unclear(f"{table.columns[column].name} is a column of numbers, {value} is none")
+        raise Unclear(f"{code(table.columns[column].name)} is a column of numbers, {code(value)} is none")
     given = quoted(value) if isinstance(value, str) else repr(value)
     return f"{table.name}[{table.name}[{table.columns[column].key}] {operator} {given}]"
 
@@ -91,7 +92,7 @@ def _numbers(numbers: Sequence[int], table: Table, what: str) -> list[Column]:
     """The columns ``numbers``. Raises Unclear when one can't be computed with."""
     for column in _columns(numbers, table):
         if not column.numeric:
-            raise Unclear(f"{column.name} is a column of {column.dtype}, not numbers, so it has no {what}")
+            raise Unclear(f"{code(column.name)} is a column of {column.dtype}, not numbers, so it has no {what}")
     return _columns(numbers, table)
 
 
@@ -100,7 +101,7 @@ def _stat(ask: Ask, table: Table, frame: str) -> str:
     if not (set(ask.stats) <= {"min", "max"} and all(column.ordered for column in columns)):
         _numbers(ask.measures, table, ask.stats[0])
     if set(ask.measures) & set(ask.by):
-        raise Unclear(f"{table.columns[ask.by[0]].name} can't be grouped by and computed with at once")
+        raise Unclear(f"{code(table.columns[ask.by[0]].name)} can't be grouped by and computed with at once")
     several = len(ask.stats) > 1
     if several and len(ask.measures) != 1:
         raise Unclear("several statistics are possible of one column at a time")
@@ -112,11 +113,11 @@ def _stat(ask: Ask, table: Table, frame: str) -> str:
     if not ask.by:
         return f"{frame}{pick(_columns(ask.measures, table))}.{call}"
     grouped = f"{frame}.groupby({_keys(ask, table)}{'' if several else ', as_index=False'})"
-    code = f"{grouped}{pick(_columns(ask.measures, table))}.{call}{'.reset_index()' if several else ''}"
+    source = f"{grouped}{pick(_columns(ask.measures, table))}.{call}{'.reset_index()' if several else ''}"
     if ask.n is None:
-        return code
+        return source
     key = quoted(ask.stats[0]) if several else columns[0].key
-    return f"{code}.sort_values({key}, ascending={not ask.descending}, ignore_index=True)"
+    return f"{source}.sort_values({key}, ascending={not ask.descending}, ignore_index=True)"
 
 
 def _keys(ask: Ask, table: Table) -> str:
@@ -160,6 +161,8 @@ def _correlation(ask: Ask, table: Table, frame: str) -> str:
 
 
 def _sort(ask: Ask, table: Table, frame: str) -> str:
+    if ask.by and not all(column.ordered for column in _columns(ask.measures, table)):
+        raise Unclear("it is not clear what to sort by, as in: the top 5 rows by body mass")
     key = keys(_columns(ask.measures, table))
     order = ", ascending=False" if ask.descending else ""
     return f"{frame}.sort_values({key}{order})" + ("" if ask.n is None else f".head({ask.n})")

@@ -29,6 +29,7 @@ from .data_words import (
     VERSUS,
 )
 from .mentions import Token, tokens_of
+from .quoting import code
 from .text import Masked
 
 
@@ -119,11 +120,12 @@ def _sort(words: set[str], heard: _Heard) -> Ask | None:
     listed = bool(sided) and (heard.number is not None or bool(words & ROWS))
     if not (asked or listed or (sided and single and _nearest_noun(heard.tokens))):
         return None
-    keys = heard.measures or heard.by
+    keys = heard.by or heard.measures  # "top 3 customers by price": the price decides
     if not keys:
         return None
     n = heard.number if heard.number is not None else 1 if single and not asked else 5 if sided - ORDERS else None
-    return Ask("sort", keys, n=n, descending=bool(words & DOWN))
+    aside = heard.measures if heard.by else ()
+    return Ask("sort", keys, aside, n=n, descending=bool(words & DOWN))
 
 
 def _nearest_noun(tokens: Sequence[Token]) -> bool:
@@ -139,7 +141,8 @@ def _unique(words: set[str], heard: _Heard) -> Ask | None:
         return None
     asked = words & {"what", "which"} and words & {"there", "exist", "are"} and not words & {"many", "count", "number"}
     if words & {"many", "number", "count"}:
-        return Ask("distinct", heard.measures) if words & (UNIQUE | {"many"}) else None
+        whole = all(token.whole for token in heard.tokens)  # orders are no column "Order Date"
+        return Ask("distinct", heard.measures) if words & UNIQUE or ("many" in words and whole) else None
     return Ask("unique", heard.measures) if words & UNIQUE or asked else None
 
 
@@ -195,8 +198,8 @@ def _nothing_left(tokens: Sequence[Token], ask: Ask, table: Table) -> None:
         if strange:
             left.append(token.text)
     if left:
-        names = ", ".join(column.name for column in table.columns)
-        raise Unclear(f"{table.name} has no column like {' '.join(left)}; its columns are: {names}")
+        names = ", ".join(code(column.name) for column in table.columns)
+        raise Unclear(f"{code(table.name)} has no column like {code(' '.join(left))}; its columns are: {names}")
 
 
 def _take_where(tokens: list[Token]) -> tuple[tuple[int, str, str | int | float] | None, list[Token]]:

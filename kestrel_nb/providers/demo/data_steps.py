@@ -12,6 +12,7 @@ from .data_requests import read
 from .data_words import CORRELATED, MISSING, STATS, UNIQUE
 from .offered import tool_for
 from .phrases import FILE, Op, match
+from .quoting import code
 from .schemas import FRAMES, told_table
 from .text import LITERAL, Masked, mask
 from .words import SELF_NAMED
@@ -86,6 +87,8 @@ def is_about_data(part: str) -> bool:
     plain = re.sub(LITERAL, " ", part)
     if _NOT_DATA.search(plain) or re.search(rf"(?<!\S){FILE}(?!\S)", plain):
         return False
+    if re.search(r"\d\s*(?:,|and|&)\s*-?\d", plain):
+        return False  # numbers of its own
     words = {word.lower() for word in re.findall(r"[^\W\d]\w*", plain)}
     if words & {"standard", "deviation"} == {"standard", "deviation"}:
         return True
@@ -98,11 +101,13 @@ def _known(part: str, masked: Masked, tables: Sequence[Table]) -> list[Op] | Non
     said = [table for table in tables if re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", masked.plain(part))]
     table = said[0] if said else tables[0]
     if len(said) > 1 and is_about_data(part):
-        return [Op("misfit", {"why": f"Name one table at a time: {' or '.join(table.name for table in said)}."}, part)]
+        return [
+            Op("misfit", {"why": f"Name one table at a time: {' or '.join(code(table.name) for table in said)}."}, part)
+        ]
     try:
         return compute(part, masked, table)
     except Unclear as problem:
-        return [Op("misfit", {"why": sentence(str(problem))}, part)]
+        return [Op("misfit", {"why": f"I can't do that: {problem}."}, part)]
 
 
 def compute(part: str, masked: Masked, table: Table) -> list[Op] | None:
@@ -113,14 +118,9 @@ def compute(part: str, masked: Masked, table: Table) -> list[Op] | None:
     if ask.action == "look":
         return [Op("variable", {"name": table.name}, part)]
     if table.type not in FRAMES:
-        raise Unclear(f"{table.name} is a {table.type}, and I write code for frames of pandas only")
+        raise Unclear(f"{code(table.name)} is a {table.type}, and I write code for frames of pandas only")
     kind = "drawn" if ask.action == "plot" else "computed"
     return [Op(kind, {"code": code_for(ask, table), "what": title_of(ask, table)}, part)]
-
-
-def sentence(text: str) -> str:
-    """``text`` as a sentence of its own."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 _VARIABLE = re.compile(r"^[-*|\s]*`?(?P<name>[^\W\d]\w*)`?\s*(?::|\||-|–|=)\s*(?:[\w.]*\.)?(?P<type>\w+)", re.M)
@@ -136,7 +136,20 @@ def table_named(listing: str, ask: str) -> str:
         return frames[0]
     if not frames:
         raise Unclear("there is no DataFrame among the variables")
-    raise Unclear(f"there are several DataFrames, name one of them: {', '.join(said or frames)}")
+    raise Unclear(f"there are several DataFrames, name one of them: {', '.join(map(code, said or frames))}")
+
+
+def drawn_again(part: str, before: Sequence[Op]) -> str:
+    """ "plot it" behind "compute the mean price by city": the same as a figure; anything else unchanged."""
+    found = match(
+        r"(?:plot|draw|visuali[sz]e|chart|show)\s+(?:it|that|this|them|the\s+(?:result|numbers))(?:\s+(?:as|in)\s+an?\s+(?P<how>\w+)"
+        r"(?:[\s-]?(?:chart|plot|graph))?)?",
+        part,
+    )
+    last = before[-1] if before else Op("")
+    if found is None or last.kind != "computed" or (not found["how"] and part.lower().startswith("show")):
+        return part
+    return f"{found['how'] or ''} plot {last.text}".strip()
 
 
 def either(listing: str, name: str) -> Op:
@@ -149,7 +162,7 @@ def computed(told: str, name: str, ask: str) -> Op:
     """The call that answers ``ask``, from what inspect_variable ``told`` of ``name``. Raises Unclear."""
     table = told_table(told, name)
     if table is None:
-        raise Unclear(f"{name} is no table whose columns I can read")
+        raise Unclear(f"{code(name)} is no table whose columns I can read")
     masked = mask(ask)
     ops = compute(masked.text, masked, table)
     if not ops or ops[0].kind == "variable":

@@ -15,16 +15,18 @@ STATS = {
         "mean": "mean means average averages avg",
         "median": "median medians",
         "sum": "sum sums total totals",
-        "min": "min minimum smallest lowest least lightest shortest",
-        "max": "max maximum highest largest greatest biggest heaviest longest tallest",
+        "min": "min minimum smallest lowest least lightest shortest earliest oldest",
+        "max": "max maximum highest largest greatest biggest heaviest longest tallest latest newest",
         "std": "std sd stdev",
         "var": "variance var",
     }.items()
     for word in words.split()
 }
 """Word -> the method of pandas."""
-UP = _set("ascending bottom lowest smallest least lightest shortest fewest")
-DOWN = _set("descending top highest largest greatest biggest heaviest longest tallest most decreasing reverse")
+UP = _set("ascending bottom lowest smallest least lightest shortest fewest earliest oldest")
+DOWN = _set(
+    "descending top highest largest greatest biggest heaviest longest tallest most latest newest decreasing reverse"
+)
 DRAW = _set(
     "plot plots draw graph chart charts visualise visualize diagram scatter scatterplot histogram hist distribution"
     " bar bars barplot box boxes boxplot line lines curve"

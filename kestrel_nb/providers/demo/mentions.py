@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .columns import Table, column_at, column_named, part_at, singular, words_of
-from .data_words import GRAMMAR
+from .data_words import GRAMMAR, NOISE
 from .text import LITERAL, Masked
 from .words import NUMBERS
 
@@ -19,11 +19,13 @@ _NO_NUMBERS = frozenset(("zero", "hundred", "dozen"))
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a request. ``text`` is what was typed, ``column`` the number of the column that it means."""
+    """A piece of a request. ``text`` is what was typed, ``column`` the number of the column that it means,
+    ``whole``: by its whole name."""
 
     kind: Kind
     text: str
     column: int = -1
+    whole: bool = True
 
 
 def tokens_of(part: str, masked: Masked, table: Table) -> list[Token]:
@@ -57,7 +59,7 @@ def _wholes(tokens: Sequence[Token], table: Table) -> list[Token]:
         if _is_table(rest[0], table, sure=before in ("in", "from", "on", "for", "using")):
             done.append(Token("table", rest.pop(0).text))
             continue
-        found = _column(rest, table)
+        found = _column(rest, table, begins=not done)
         if found is not None:
             column, count = found
             done.append(Token("column", " ".join(token.text for token in rest[:count]), column))
@@ -75,7 +77,7 @@ def _is_table(token: Token, table: Table, *, sure: bool) -> bool:
     return sure and (token.text == table.name or singular(token.text) == singular(table.name))
 
 
-def _column(tokens: Sequence[Token], table: Table) -> tuple[int, int] | None:
+def _column(tokens: Sequence[Token], table: Table, *, begins: bool) -> tuple[int, int] | None:
     """The column that ``tokens`` begin with, and how many of them are its name."""
     if tokens[0].kind not in ("word", "number"):
         return None
@@ -86,7 +88,8 @@ def _column(tokens: Sequence[Token], table: Table) -> tuple[int, int] | None:
     if found is None or found[1] not in ends:
         return None
     bare = ends.index(found[1]) + 1
-    if bare == 1 and tokens[0].text.lower() in GRAMMAR and tokens[0].text != table.columns[found[0]].name:
+    is_grammar = bare == 1 and tokens[0].text.lower() in GRAMMAR
+    if is_grammar and (begins or tokens[0].text != table.columns[found[0]].name):
         return None
     return found[0], bare + _unit(tokens[bare:], table.columns[found[0]].name)
 
@@ -123,7 +126,7 @@ def _parts(tokens: Sequence[Token], table: Table) -> list[Token]:
     while rest:
         words: list[str] = []
         for token in rest:
-            if token.kind != "word" or token.text.lower() in GRAMMAR or len(words_of(token.text)) != 1:
+            if token.kind != "word" or token.text.lower() in GRAMMAR | NOISE or len(words_of(token.text)) != 1:
                 break
             words += words_of(token.text)
         found = part_at(words, table.columns) if words else None
@@ -131,6 +134,6 @@ def _parts(tokens: Sequence[Token], table: Table) -> list[Token]:
             done.append(rest.pop(0))
             continue
         column, count = found
-        done.append(Token("column", " ".join(token.text for token in rest[:count]), column))
+        done.append(Token("column", " ".join(token.text for token in rest[:count]), column, whole=False))
         del rest[:count]
     return done

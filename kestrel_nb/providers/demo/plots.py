@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .columns import Column, Table, Unclear, keys, pick
 from .data_requests import Ask
 from .python_text import quoted
+from .quoting import code
 
 BINS = 20  # of a histogram
 
@@ -47,7 +48,9 @@ def _shown(text: str) -> str:
 def _numeric(columns: Sequence[Column]) -> None:
     for column in columns:
         if not column.ordered:
-            raise Unclear(f"{column.name} is a column of {column.dtype}, not numbers, so it has no place on that axis")
+            raise Unclear(
+                f"{code(column.name)} is a column of {column.dtype}, not numbers, so it has no place on that axis"
+            )
 
 
 def _one_group(by: Sequence[Column]) -> None:
@@ -105,7 +108,7 @@ def _grouped(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: 
         raise Unclear("say which number of one column to draw, as in: mean body mass by species")
     if not measures[0].numeric:
         raise Unclear(
-            f"{measures[0].name} is a column of {measures[0].dtype}, not numbers, so it has no {ask.stats[0]}"
+            f"{code(measures[0].name)} is a column of {measures[0].dtype}, not numbers, so it has no {ask.stats[0]}"
         )
     stat = ask.stats[0]
     return f"{frame}.groupby({keys(by)}){pick(measures[:1])}.{stat}(){apart}", f"{stat} {measures[0].name}"

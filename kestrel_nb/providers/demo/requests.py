@@ -13,7 +13,7 @@ from .calls import CALL, parse_call_by_name, parse_call_by_words
 from .changes import parse_edit, parse_filler, parse_plan, parse_write
 from .commands import parse_bare_command, parse_run
 from .counting import parse_count
-from .data_steps import parse_data, parse_look
+from .data_steps import drawn_again, parse_data, parse_look
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .misfits import misfit
 from .offered import KNOWN_TOOLS, Step, to_step
@@ -106,7 +106,8 @@ def _all_parts(masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | str:
             return [_unmasked(op, masked) for op in alone]
     ops: list[Op] = []
     place = ""
-    for part, typed in split_parts(masked.text, STARTS):
+    for said, typed in split_parts(masked.text, STARTS):
+        part = drawn_again(said, ops)
         if _only_place(part, masked):
             place = re.sub(r"^(?:for|edit|modify|change|update)\s+", "in ", part, flags=re.I)
             continue
