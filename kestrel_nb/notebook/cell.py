@@ -141,6 +141,10 @@ def split_words(line: str) -> list[str]:
 def _unknown(word: str) -> str:
     if not word.startswith("-"):
         return f'"{word}" is no option; the request itself goes below the %%kestrel line. {USAGE}'
-    near = get_close_matches(word.partition("=")[0], BY_NAME, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"
-    return f"unknown option {word}; {hint}"
+    return f"unknown option {word}; {option_hint(word.partition('=')[0])}"
+
+
+def option_hint(word: str) -> str:
+    """What a person may have meant by an option that is none; one letter tells nothing."""
+    near = get_close_matches(word, BY_NAME, n=1, cutoff=0.5) if len(word) > 2 else []
+    return f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"

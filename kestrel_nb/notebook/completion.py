@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -48,12 +49,13 @@ def install(shell: Any) -> None:
 
     @context_matcher(identifier=IDENTIFIER, priority=PRIORITY)  # type: ignore[untyped-decorator]
     def kestrel_matcher(context: CompletionContext) -> SimpleMatcherResult:
-        try:
-            found = offers_at(shell, context.full_text, context.cursor_line, context.cursor_position)
-        except Exception:  # whatever is strange about the user's text, objects or folders: a traceback helps nobody
-            found = None
-        if found is None:
+        asked = place_of(context.full_text, context.cursor_line, context.cursor_position)
+        if asked is None:
             return {"completions": [], "suppress": False}
+        try:
+            found = asked(state_of(shell))
+        except Exception:  # whatever is strange about the user's text, objects or folders: a traceback helps nobody
+            found = Offers()
         shown = [SimpleCompletion(offer.text, type=_about(offer, shell)) for offer in found.items]
         return {
             "completions": shown or _Nothing(),
@@ -77,18 +79,18 @@ def remove(shell: Any) -> None:
     matchers[:] = [matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != IDENTIFIER]
 
 
-def offers_at(shell: Any, text: str, row: int, column: int) -> Offers | None:
-    """What fits at a place in a cell, None where it isn't ours. Counted from 0, in characters."""
+def place_of(text: str, row: int, column: int) -> Callable[[NotebookState], Offers] | None:
+    """What says the offers at a place in a cell, None where it isn't ours. Counted from 0, in characters."""
     lines = text.split("\n")
     before, after = lines[row][:column], lines[row][column:]
     start, cell = find_cell(lines)
     if cell is None:
         words = _words_of_line(lines, start, row, before)
-        return None if words is None else command_offers(state_of(shell), words, after)
+        return None if words is None else partial(command_offers, text=words, after=after)
     if row > start:
-        return body_offers(state_of(shell), before, after)
+        return partial(body_offers, before=before, after=after)
     head = _OPTIONS_BEGIN.match(before)
-    return cell_offers(state_of(shell), before[head.end() :], after) if head and row == start else None
+    return partial(cell_offers, text=before[head.end() :], after=after) if head and row == start else None
 
 
 def _words_of_line(lines: list[str], start: int, row: int, before: str) -> str | None:

@@ -47,11 +47,11 @@ def _names(folder: str, typed: str) -> Names:
     head, slash, tail = typed.rpartition("/")
     if typed.startswith(("/", "~")) or not (tail or slash):
         return []
-    place, root = os.path.realpath(os.path.join(folder, head)), os.path.realpath(folder)
-    if place != root and not place.startswith(root.rstrip(os.sep) + os.sep):
-        return []
     found = []
     try:
+        place, root = os.path.realpath(os.path.join(folder, head)), os.path.realpath(folder)
+        if place != root and not place.startswith(root.rstrip(os.sep) + os.sep):
+            return []
         with os.scandir(place) as entries:
             for entry in islice(entries, LARGEST):
                 hidden = entry.name.startswith(".") and not tail.startswith(".")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from ..protocol.errors import UsageError
-from .cell import BY_NAME, OPTIONS, Option
+from .cell import BY_NAME, OPTIONS, Option, option_hint
 from .command import Command
 
 Commands = Mapping[str, Command]
@@ -61,9 +61,7 @@ def help_for(word: str, commands: Commands) -> str:
 def unknown_word(word: str, commands: Commands) -> str:
     """A sentence that names the nearest word or option, or says what there is."""
     if word.startswith("-"):
-        near = get_close_matches(word, BY_NAME, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"
-        return f"no option {word}; {hint}"
+        return f"no option {word}; {option_hint(word)}"
     near = get_close_matches(word, commands, n=1)
     hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(commands)}"
     return f'no command "{word}"; {hint}'
