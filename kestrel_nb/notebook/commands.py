@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from IPython.core.error import UsageError as ShellUsageError
@@ -10,7 +11,7 @@ from IPython.display import display
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import fixing, helping, policy
+from . import fixing, helping, history, policy
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -118,6 +119,7 @@ async def _tools(state: NotebookState, words: list[str]) -> Any:
 
 
 async def _sessions(state: NotebookState, words: list[str]) -> Any:
+    """Every stored session, of other folders too, the one used last first; ``updated`` is in UTC."""
     await state.app.initialize()
     await state.app.sessions.refresh()
     rows = []
@@ -129,12 +131,15 @@ async def _sessions(state: NotebookState, words: list[str]) -> Any:
                 "title": summary.title,
                 "model": summary.model,
                 "messages": summary.message_count,
+                "updated": datetime.fromtimestamp(summary.updated_at, UTC) if summary.updated_at else None,
                 "running": summary.is_running,
                 "waiting": summary.pending_approvals,
                 "interrupted": len(session.interrupted),
+                "workspace": summary.workspace,
             }
         )
-    return table(rows, ("session", "title", "model", "messages", "running", "waiting", "interrupted"))
+    names = "session title model messages updated running waiting interrupted workspace"
+    return table(rows, tuple(names.split()))
 
 
 async def _new(state: NotebookState, words: list[str]) -> None:
@@ -226,13 +231,14 @@ COMMANDS = {
     ),
     "models": Command("", "the models, as a DataFrame", 0, _models),
     "tools": Command("", "the tools and their permissions, as a DataFrame", 0, _tools),
-    "sessions": Command("", "the sessions, as a DataFrame", 0, _sessions),
+    "sessions": Command("", "the sessions, newest first, as a DataFrame", 0, _sessions),
     "new": Command("[NAME]", "begin a new session", 1, _new),
     "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show, ("run",)),
     "cancel": Command("[SESSION]", "stop a run", 1, _cancel, ("session",)),
     "inbox": Command("", "the questions that wait for an answer", 0, _inbox),
     "approve": Command("ID [--session]", "approve a question", 2, _approve, ("approval|=--session",)),
     "decline": Command("ID [REASON]", "decline a question", 99, _decline, ("approval",)),
+    **history.COMMANDS,
     **policy.COMMANDS,
     **fixing.COMMANDS,
     "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),

@@ -15,12 +15,15 @@ from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
 from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
+from . import capturing
 from .answering import POLICIES, HeadlessPolicy
 from .cell import CellOptions
 from .failures import failures_of
 from .handle import RunHandle
+from .kernel_tools import NotebookTools
 from .open_cells import cells_of
 from .rule_book import RuleBook
+from .run_log import RunLog
 from .settings import Kestrel as Settings
 from .settings import settings_of
 from .user_tools import UserTools, is_tool
@@ -42,6 +45,7 @@ class NotebookState:
         self.failures = failures_of(shell)
         self.cells = cells_of(shell)
         self.rules = RuleBook(store_folder)
+        self.runs = RunLog()
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
         self._setting_due = True  # Kestrel.model holds for the application made here, once its models are there
@@ -60,8 +64,10 @@ class NotebookState:
                 folder = os.getcwd()
             except OSError:
                 raise UsageError("the kernel's working folder is gone; %cd to one that exists") from None
-            self._app = Kestrel(workspace=folder, store=FileSessionStore(store_folder()))
+            plugins = [NotebookTools(self.shell)]
+            self._app = Kestrel(workspace=folder, store=FileSessionStore(store_folder()), plugins=plugins)
             self.rules.attach(self._app)
+            self.runs.follow(self._app)
         return self._app
 
     @property
@@ -83,6 +89,7 @@ class NotebookState:
         self._app, self._session, self._setting_due = app, None, False
         self.tools.forget()
         self.rules.attach(app)
+        self.runs.follow(app)
 
     def choose_model(self, id: str) -> None:
         """Make ``id`` the default model from now on. Raises ModelNotFoundError."""
@@ -138,6 +145,10 @@ class NotebookState:
         self._session = None
         self._session = self.session(CellOptions(session=name))
         return self._session
+
+    def go_on_with(self, session: AgentSession) -> None:
+        """Make ``session`` the one of the cells that name none."""
+        self._session = session
 
     def find_session(self, name: str | None) -> AgentSession:
         """The session ``name`` (an id or a title), else the current one. Raises UsageError that names the others."""
@@ -206,6 +217,7 @@ class NotebookState:
     def close(self) -> None:
         """Stop what goes on and close the application; from synchronous code, on whatever loop is there."""
         app, self._app, self._session = self._app, None, None
+        self.rules.detach()
         if app is None:
             return
         try:
@@ -239,10 +251,12 @@ def state_of(shell: Any) -> NotebookState:
 
 
 def current() -> NotebookState:
-    """The state of the shell that runs. Raises KestrelError outside IPython."""
+    """The state of the shell that runs. Raises KestrelError outside IPython and in code that a run has started."""
     shell = get_ipython()
     if shell is None:
         raise KestrelError("there is no IPython shell here; in a program use kestrel_nb.Kestrel")
+    if capturing.active() is not None:
+        raise UsageError("code that a run has started can't use %%kestrel or %kestrel: no run inside a run")
     return state_of(shell)
 
 

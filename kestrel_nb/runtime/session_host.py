@@ -158,8 +158,12 @@ class SessionHost:
     def add_usage(self, usage: Usage) -> float | None:
         """Count ``usage``; returns the cost of it all in US dollars where the price is known."""
         self._state.usage = self._state.usage + usage
+        return self.cost_of(self._state.usage)
+
+    def cost_of(self, usage: Usage) -> float | None:
+        """What ``usage`` costs in US dollars at the price of the session's model, None where that is unknown."""
         price = self._services.price
-        return price(self.model, self._state.usage) if price else None
+        return price(self.model, usage) if price else None
 
     # ---- questions, and what is written when ------------------------------------------------------------------
 
