@@ -166,10 +166,10 @@ def _more_columns(table: Table) -> list[str]:
     return [f"… {left:,} more {'column' if left == 1 else 'columns'}"] if left > 0 else []
 
 
-def _hidden_note(table: Table) -> list[str]:
+def _hidden_note(table: Table, mask: Mask) -> list[str]:
     names = [name_text(name) for i, name in enumerate(table.names) if table.hidden(i)]
     names += [name_text(name) for name in table.label_names if name_hides(name)]
-    return [f"{', '.join(names)}: not shown, the name looks like a key's"] if names else []
+    return [mask(f"{', '.join(names)}: not shown, the name looks like a key's")] if names else []
 
 
 def _describe(table: Table, rows: int, mask: Mask) -> Disclosed:
@@ -230,7 +230,7 @@ def _rows(table: Table, count: int, level: Level, title: str, mask: Mask) -> Dis
     more = [f"… {left:,} more {'row' if left == 1 else 'rows'}"] if left else []
     cut = bool(more or _more_columns(table))
     lines = [f"{table.kind}, {table.size}; {'values' if cut and level == 'full' else title}", *grid.lines, *more]
-    text = "\n".join([*lines, *_more_columns(table), *_hidden_note(table)])
+    text = "\n".join([*lines, *_more_columns(table), *_hidden_note(table, mask)])
     return Disclosed(text, level, grid.values, masked, cut, block=True)
 
 

@@ -129,7 +129,8 @@ class Writer:
             pairs = ((f"{name_text(name)}=", name, item) for name, item in fields)
             return self._joined(f"{type_name(value)}(", self._pairs(pairs), ")", len(fields))
         says = str_of if root_of(value) in _SPEAKING else repr_of
-        return self._leaf(self._short(says(value), max(self._limits.text, 2 * self._limits.chars // 3)))
+        room = max(self._limits.text, 2 * self._left // 3)
+        return self._leaf(self._short(says(value), room))
 
     def _bytes(self, value: Any) -> str:
         base, size = bytes if is_a(value, bytes) else bytearray, length_of(value) or 0
