@@ -89,7 +89,7 @@ def talk(request: str, tools: Sequence[ToolSchema] = KERNEL, /, **variables: Any
 
 def answer(done: Talk, name: str, arguments: dict[str, Any], variables: dict[str, Any]) -> str:
     if name == "list_variables":
-        return "\n".join(f"- {key}: {brief(value)}" for key, value in variables.items())
+        return "\n".join(f"{key}: {brief(value)}" for key, value in sorted(variables.items()))
     if name == "inspect_variable":
         return f"{arguments['name']}: {disclose(variables[arguments['name']]).text}"
     value = run(arguments["code"], variables)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.tools import ToolSchema
+from .data_replies import told
 from .endings import declined, deed, not_run
 from .offered import CANDIDATES, Step, examples
 from .outcomes import Outcome
@@ -49,6 +50,7 @@ _AFTER = {
     "todo": "The task list:",
     "fetch": "{url} gave:",
     "compute": "{expression} is:",
+    "computed": "The {what}:",
     "variables": "The variables:",
     "variable": "{name}:",
 }
@@ -124,6 +126,9 @@ _HEADED = frozenset({"list", "find", "search", "count", "count_files", "run"})
 
 def _done(outcome: Outcome, room: int) -> str:
     kind, text = outcome.step.op.kind, outcome.text.strip("\n")
+    data = told(outcome)
+    if data is not None:
+        return data
     if kind in ("count", "count_files"):
         head, text = _counted(outcome), text.partition("\n")[2]
     else:

@@ -1,0 +1,98 @@
+"""What the demo model says of data: of variables, of what was computed, of a figure. It knows what the tool told it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .outcomes import Outcome
+from .quoting import block, code
+
+MOST_ROWS = 20  # of a small table that an answer repeats
+_SCHEMA = re.compile(
+    r"(?:[^\n]*?: )?(?P<type>[A-Za-z]\w*), (?P<size>[\d,]+ (?:rows?|values?)(?: × [\d,]+ columns?)?)(?P<more>;.*)?"
+)
+_NUMPY = re.compile(r"np\.\w+\((.*)\)")
+_ALONE = re.compile(r"(?:np\.\w+\(.*\)|-?\d[\w.+-]*|nan|True|False)")
+_NOT_SENT = "what it printed and returned is not sent"
+_WHERE = "with the call, and as a DataFrame in the run's `frames`"
+
+
+def told(outcome: Outcome) -> str | None:
+    """The answer for a step about data; None for another, or a result that is of no form known here."""
+    text, op = outcome.text.strip("\n"), outcome.step.op
+    if outcome.edited or not text:
+        return None
+    match op.kind:
+        case "variables":
+            return _variables(text)
+        case "variable":
+            return _variable(code(str(outcome.step.arguments.get("name", ""))), text)
+        case "computed":
+            return _computed(code(str(op.args.get("what", "result"))), text)
+        case "drawn":
+            what = code(str(op.args.get("what", "figure")))
+            return f"Drew the {what}; it stands with the call." if "figure was drawn and shown" in text else None
+        case _:
+            return None
+
+
+def _variables(text: str) -> str:
+    lines = text.split("\n")
+    rows = [line.partition(": ") for line in lines]
+    if not all(name.isidentifier() and said for name, _, said in rows):
+        return f"The variables:\n\n{block(text, output=True)}" if ": " in text else f"{text[:1].upper()}{text[1:]}."
+    return f"The variables:\n\n{_grid(('variable', 'what it is'), [(code(name), said) for name, _, said in rows])}"
+
+
+def _variable(name: str, text: str) -> str | None:
+    first, *lines = text.split("\n")
+    found = _SCHEMA.fullmatch(first)
+    if found is None:
+        return f"{code(text)}." if not lines else None
+    if any(line.startswith("|") for line in lines):
+        return f"{name} is a {found['type']} of {found['size']}{found['more'] or ''}.\n\n" + _as_it_is(lines)
+    rows = [_typed(line) for line in lines if line.startswith("- ")]
+    grid = _grid(("column", "type", "missing"), rows)
+    return f"{name} is a {found['type']} of {found['size']}.\n\n{grid}"
+
+
+def _typed(line: str) -> tuple[str, str, str]:
+    name, _, said = line[2:].rpartition(": ")
+    dtype, _, missing = said.partition(", ")
+    return code(name) if name else "", dtype, missing.removesuffix(" missing")
+
+
+def _computed(what: str, text: str) -> str | None:
+    if _NOT_SENT in text:
+        return f"Computed the {what}. The result was not sent to me; it stands with the call."
+    first, *lines = text.split("\n")
+    if _ALONE.fullmatch(first) and not lines:
+        number = _NUMPY.fullmatch(first)
+        return f"The {what} is {code(number[1] if number else first)}."
+    found = _SCHEMA.fullmatch(first)
+    if found is None:
+        return None
+    if any(line.startswith("|") for line in lines):
+        return f"The {what}:\n\n{_as_it_is(lines)}"
+    columns = [name for name, _, _ in (_typed(line) for line in lines if line.startswith("- ")) if name]
+    named = f" ({', '.join(columns)})" if columns else ""
+    known = "I was told its columns only, no values"
+    return f"The {what} is a table of {found['size']}{named}. {known}: the rows stand {_WHERE}."
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    shown = [heads, ["---"] * len(heads), *rows[:MOST_ROWS]]
+    left = len(rows) - MOST_ROWS
+    more = f"\n\n{left:,} more in the tool's result." if left > 0 else ""
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in shown]
+    return "\n".join(f"| {line} |" for line in lines) + more
+
+
+def _as_it_is(lines: Sequence[str]) -> str:
+    """The Markdown table in ``lines``, and what stands below it, as the tool gave them."""
+    table = [line for line in lines if line.startswith("|")]
+    below = [line for line in lines if line.startswith("…")]
+    left = len(table) - 2 - MOST_ROWS
+    more = [f"{left:,} more rows in the tool's result."] if left > 0 else []
+    return "\n\n".join(["\n".join(table[: MOST_ROWS + 2]), *more, *below])
