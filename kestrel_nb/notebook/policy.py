@@ -17,7 +17,7 @@ from .explaining import explain
 from .policy_view import Policy, tool_lines
 from .rule_book import SCOPES, Numbered, Scope, scoped
 from .state import NotebookState
-from .visible import one_line
+from .visible import one_line, visible
 
 ACTIONS: tuple[PermissionDecision, ...] = ("auto", "ask", "deny")
 USAGE = "usage: %kestrel policy [careful | default | add TOOL ACTION [MATCH] | remove N | explain TOOL NAME=VALUE ...]"
@@ -114,7 +114,7 @@ async def _add(state: NotebookState, line: str) -> Text:
     schema = _schema(state, rule.tool)
     problem = rule_problem(rule, schema)
     if problem:
-        raise UsageError(problem)
+        raise UsageError(visible(problem))
     session = state.session() if state.can_wait or rule.scope == "session" else state.begun
     state.rules.put(rule, session)
     if session is None:
@@ -208,7 +208,7 @@ async def _remove(state: NotebookState, line: str) -> Text:
         raise UsageError(state.rules.user.problem or "the user's rules can be read again; look at %kestrel policy")
     if item.owner == "application" or not state.rules.take(item.rule, session):
         raise UsageError(f"rule {item.number} was given in code with the application; it can't be removed here")
-    return Text(f"Removed {named(item.rule)}; it held {_HOLDS[item.rule.scope]}.")
+    return Text(visible(f"Removed {named(item.rule)}; it held {_HOLDS[item.rule.scope]}."))
 
 
 def _find(rules: list[Numbered], words: list[str], scope: Scope | None) -> Numbered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from ..app import Kestrel
 from ..protocol.errors import UsageError
@@ -33,14 +33,20 @@ class RuleBook:
     def __init__(self, folder: Callable[[], str]) -> None:
         self.user = UserRules(folder)
         self.notebook: Rules = ()
-        self._apps: WeakSet[Kestrel] = WeakSet()
+        self._apps: WeakKeyDictionary[Kestrel, Callable[[], None]] = WeakKeyDictionary()
         self._told: dict[int, PermissionRule] = {}
 
     def attach(self, app: Kestrel) -> None:
         """Let ``app`` obey the rules from now on."""
         if app not in self._apps:
-            self._apps.add(app)
-            app.sessions.add_rules(lambda: (*self.user.rules(app.workspace), *self.notebook))
+            workspace = app.workspace
+            self._apps[app] = app.sessions.add_rules(lambda: (*self.user.rules(workspace), *self.notebook))
+
+    def detach(self) -> None:
+        """Let every application go its own way: the notebook's state ends."""
+        for dispose in self._apps.values():
+            dispose()
+        self._apps.clear()
 
     def news(self) -> list[str]:
         """What a person should know before a run, one sentence each."""

@@ -23,6 +23,7 @@ from ..runtime import file_lease
 from ..runtime.file_disk import Disk, Unreadable, explained
 from ..runtime.permissions import UnreadableRules
 from ..runtime.rule_checks import rule_problem
+from .visible import visible
 
 NAME = "rules.json"
 LOCK = "rules.lock"
@@ -125,7 +126,7 @@ class UserRules:
         raise StoreError("another kernel is changing your rules; try again in a moment")
 
     def _about(self, error: Unreadable) -> str:
-        return f"your rules in {self.path} can't be read ({error}), so every call asks"
+        return visible(f"your rules in {self.path} can't be read ({error}), so every call asks")
 
     def _read(self) -> Rules:
         """The rules in the file; none without a file. Raises Unreadable."""

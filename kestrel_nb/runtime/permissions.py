@@ -14,6 +14,9 @@ compared with a rule at all the answer is to ask:
   A path is compared in its plain form; one with ``..`` never lets run. In a URL the part before the path is compared
   by itself, so ``https://*.example.org/*`` means hosts.
 
+``@changing`` as a rule's tool means every tool that is not marked ``read_only``: a tool that nobody marked asks, or is
+refused, where such a rule says so. Rules that can't be read may deny anything, so they make every call ask.
+
 No rule is shipped that lets commands run: what ``git`` and its like may start depends on files in the folder.
 """
 

@@ -138,8 +138,9 @@ def test_careful_in_the_cell_that_loads_the_extension_holds_in_the_default_appli
     with running_kernel(tmp_path) as fresh:
         assert "Careful" in said(fresh, f"{LOAD}\n%kestrel policy careful --user")
         table = said(fresh, "%kestrel policy")
-        assert "write_file  ask   rule 1" in table
-        assert "read_file   auto  its default" in table
+        lines = [line.split() for line in table.splitlines()]
+        assert ["write_file", "ask", "rule", "1"] in lines
+        assert ["read_file", "auto", "its", "default"] in lines
         outcome = fresh.ok("%%kestrel\nrun the command `touch made`")
         assert "declined" in outcome.displayed[0]["text/plain"].lower()
         fresh.restart()
@@ -178,6 +179,23 @@ def test_approving_for_the_session_shows_as_a_rule_and_remove_takes_it_back(kern
     assert said(kernel, "%kestrel policy explain write_file path=c").endswith("(rule 2)")
     assert "Removed" in said(kernel, "%kestrel policy remove 2")
     assert said(kernel, "%kestrel policy explain write_file path=c").startswith("ask: ")
+
+
+def test_what_still_runs_by_itself_is_named(kernel: Kernel) -> None:
+    kernel.ok("%kestrel policy add write_file auto")
+    kernel.ok("%kestrel policy")
+    text = said(kernel, "%kestrel policy careful --user")
+    assert text.splitlines()[1:] == ["write_file still runs by itself, by a later rule: %kestrel policy remove 2"]
+    assert len(said(kernel, "%kestrel policy careful").splitlines()) == 1
+
+
+def test_the_rules_end_with_the_extension(kernel: Kernel) -> None:
+    kernel.ok("%kestrel policy careful")
+    kernel.ok("%unload_ext kestrel_nb")
+    assert kernel.ok("print(app.sessions.rules)").text == "()\n"
+    kernel.ok(LOAD)
+    kernel.ok(use())
+    assert said(kernel, "%kestrel policy").startswith("No rules: ")
 
 
 # ---- explain agrees with the run ------------------------------------------------------------------------------------
