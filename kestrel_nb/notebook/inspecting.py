@@ -47,6 +47,7 @@ class ListVariables:
         parameters={"type": "object", "properties": {}, "additionalProperties": False},
         category="notebook",
         deterministic=False,
+        read_only=True,
     )
 
     def __init__(self, state: NotebookState) -> None:
@@ -88,6 +89,7 @@ class InspectVariable:
         },
         category="notebook",
         deterministic=False,
+        read_only=True,
     )
 
     def __init__(self, state: NotebookState) -> None:

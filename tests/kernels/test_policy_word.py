@@ -140,7 +140,8 @@ def test_careful_in_the_cell_that_loads_the_extension_holds_in_the_default_appli
         table = said(fresh, "%kestrel policy")
         lines = [line.split() for line in table.splitlines()]
         assert ["write_file", "ask", "rule", "1"] in lines
-        assert ["read_file", "auto", "its", "default"] in lines
+        assert all([name, "auto", "its", "default"] in lines for name in ("read_file", "inspect_variable"))
+        assert ["run_python", "ask", "rule", "1"] in lines
         outcome = fresh.ok("%%kestrel\nrun the command `touch made`")
         assert "declined" in outcome.displayed[0]["text/plain"].lower()
         fresh.restart()
