@@ -85,13 +85,13 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("typed", "given"),
     [
-        ("%kestrel ap|", ["%kestrel approve"]),
+        ("%kestrel inb|", ["%kestrel inbox"]),
         ("%kestrel  de|", ["%kestrel  decline"]),
-        ("  %kestrel ap|", ["  %kestrel approve"]),
+        ("  %kestrel inb|", ["  %kestrel inbox"]),
         ("name = %kestrel sho|", ["name = %kestrel show"]),
-        ("x = 1\n%kestrel ap|\ny = 2", ["x = 1\n%kestrel approve\ny = 2"]),
-        ("%%time\n%kestrel ap|", ["%%time\n%kestrel approve"]),
-        ("%kestrel \\\n ap|", ["%kestrel \\\n approve"]),
+        ("x = 1\n%kestrel inb|\ny = 2", ["x = 1\n%kestrel inbox\ny = 2"]),
+        ("%%time\n%kestrel inb|", ["%%time\n%kestrel inbox"]),
+        ("%kestrel \\\n inb|", ["%kestrel \\\n inbox"]),
         ("%kestrel use |", ["%kestrel use demo"]),
         ("%kestrel use 'd|", ["%kestrel use 'demo'"]),
         ('%kestrel use "d|"', ['%kestrel use "demo"']),
@@ -404,7 +404,7 @@ def test_python_is_silent_in_ours_with_jedi_or_without(shell: Any, tab: Tab, jed
 @pytest.mark.filterwarnings("ignore:`Completer.complete`")  # IPython's own warning of its older question
 def test_one_line_at_a_time(shell: Any) -> None:
     for line, answer in (
-        ("%kestrel ap", ("ap", ["approve"])),
+        ("%kestrel inb", ("inb", ["inbox"])),
         ("%%kestrel --model=de", ("de", ["demo"])),
         ("%%kestrel --max", ("--max", ["--max-steps"])),
     ):
@@ -418,9 +418,9 @@ def test_the_terminal_shows_the_help_beside_the_offer(shell: Any) -> None:
     terminal = IPythonPTCompleter(shell=shell)
     (found,) = terminal.get_completions(Document(text, len(text)), CompleteEvent())
     assert (found.text, found.start_position, found.display_meta_text) == ("value_added", -3, "int")
-    line = "%kestrel appr"
+    line = "%kestrel inb"
     (found,) = terminal.get_completions(Document(line, len(line)), CompleteEvent())
-    assert (found.text, found.start_position, found.display_meta_text) == ("approve", -4, "approve a question")
+    assert (found.text, found.start_position, found.display_meta_text) == ("inbox", -3, "the questions that wait for an answer")
 
 
 def test_installing_twice_and_removing_twice(shell: Any) -> None:
