@@ -15,7 +15,6 @@ from .config import CORE_TOOLS, KestrelConfig
 from .protocol.codec import dumps, jsonable, parse_call
 from .protocol.errors import (
     KestrelError,
-    PluginError,
     SandboxViolationError,
     StoreError,
     ToolCallError,
@@ -110,7 +109,7 @@ class Kestrel:
             if not isinstance(plugin, str):
                 self.plugins.register(plugin)
             elif self.plugins.get(plugin) is None:  # naming one twice is no mistake
-                self.plugins.register(_builtin_plugin(plugin))
+                self.plugins.register(_plugin_named(plugin))
 
     def _make_models(self, model: str | LanguageModel | None) -> ModelRegistry:
         from .providers.demo import DemoModel
@@ -270,9 +269,14 @@ def _frames_to_data(value: Any) -> Any:
     return frame_data(value)
 
 
-def _builtin_plugin(name: str) -> Plugin:
+def _plugin_named(name: str) -> Plugin:
     if name == CORE_TOOLS:
         from .plugins.core_tools.plugin import CoreTools
 
         return CoreTools()
-    raise PluginError(f'no plugin "{name}"; there is: {CORE_TOOLS}')
+    from .plugins.installed import installed_plugin, unknown_plugin
+
+    plugin = installed_plugin(name)
+    if plugin is None:
+        raise unknown_plugin(name, CORE_TOOLS)
+    return plugin
