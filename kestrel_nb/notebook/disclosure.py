@@ -186,7 +186,7 @@ def _describe(table: Table, rows: int, mask: Mask) -> Disclosed:
         f"{table.kind}, {table.size}; statistics of {of}",
         *grid.lines,
         *_more_columns(table),
-        *_hidden_note(table),
+        *_hidden_note(table, mask),
     ]
     return Disclosed("\n".join(lines), "describe", grid.values, cut=grid.full or bool(_more_columns(table)), block=True)
 

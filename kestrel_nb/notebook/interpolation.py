@@ -110,10 +110,9 @@ class _Work:
     def _told(self) -> tuple[Note, ...]:
         notes = list(self._notes)
         left = len(notes) - NOTES
-        return (
-            *notes[:NOTES],
-            *([Note("info", f"{left:,} more notes on references are left out")] if left > 0 else []),
-        )
+        more = [Note("info", f"{left:,} more notes on references are left out")] if left > 0 else []
+        mask = Masker.from_environment().mask
+        return tuple(Note(note.level, mask(note.text)) for note in (*notes[:NOTES], *more))
 
     def _at(self, at: int) -> tuple[int, str] | None:
         """Where the reference at ``at`` ends and what stands for it; None when there is none."""
