@@ -40,10 +40,11 @@ def code_for(ask: Ask, table: Table) -> str:
 
 
 def title_of(ask: Ask, table: Table) -> str:
-    """What the code gives, in a few words: "mean body_mass_g of penguins by species"."""
-    measures = " and ".join(_names(ask.measures, table))
-    by = f" by {' and '.join(_names(ask.by, table))}" if ask.by else ""
-    of, end = f" of {table.name}", "highest" if ask.descending else "lowest"
+    """What the code gives, in a few words: "mean `body_mass_g` of `penguins` by `species`"."""
+    measures = " and ".join(map(code, _names(ask.measures, table)))
+    by = f" by {' and '.join(map(code, _names(ask.by, table)))}" if ask.by else ""
+    name = code(table.name)
+    of, end = f" of {name}", "highest" if ask.descending else "lowest"
     titles = {
         "stat": f"{' and '.join(map(_spoken, ask.stats))} {measures or 'of the numeric columns'}{of}{by}",
         "count": f"number of rows{of}{by}",
@@ -51,14 +52,16 @@ def title_of(ask: Ask, table: Table) -> str:
         "missing": f"number of missing values{' in ' + measures if measures else ' per column'}{of}",
         "correlation": f"correlation of {measures or 'the numeric columns'}{of}{by}",
         "sort": f"{'rows' if ask.n is None else _first(ask.n)}{of} from the {end} {measures}",
-        "unique": f"values of {measures} in {table.name}, with how often each occurs",
-        "distinct": f"number of different values of {measures} in {table.name}",
+        "unique": f"values of {measures} in {name}, with how often each occurs",
+        "distinct": f"number of different values of {measures} in {name}",
         "summary": f"summary {'of ' + measures if measures else 'of the numeric columns'}{of}{by}",
         "head": f"first {5 if ask.n is None else ask.n} rows{of}",
         "tail": f"last {5 if ask.n is None else ask.n} rows{of}",
         "plot": f"figure of {measures or 'the rows'}{of}{by}",
     }
-    where = f" where {table.columns[ask.where[0]].name} {ask.where[1]} {ask.where[2]}" if ask.where else ""
+    where = (
+        f" where {code(table.columns[ask.where[0]].name)} {ask.where[1]} {code(str(ask.where[2]))}" if ask.where else ""
+    )
     return titles[ask.action] + where
 
 

@@ -15,7 +15,7 @@ _SCHEMA = re.compile(
 _NUMPY = re.compile(r"np\.\w+\((.*)\)")
 _ALONE = re.compile(r"(?:np\.\w+\(.*\)|-?\d[\w.+-]*|nan|True|False)")
 _NOT_SENT = "what it printed and returned is not sent"
-_WHERE = "with the call, and as a DataFrame in the run's `frames`"
+_WHERE = "are shown above, and are a DataFrame in the run's `frames`"
 
 
 def told(outcome: Outcome) -> str | None:
@@ -29,10 +29,10 @@ def told(outcome: Outcome) -> str | None:
         case "variable":
             return _variable(code(str(outcome.step.arguments.get("name", ""))), text)
         case "computed":
-            return _computed(code(str(op.args.get("what", "result"))), text)
+            return _computed(str(op.args.get("what", "result")), text)
         case "drawn":
-            what = code(str(op.args.get("what", "figure")))
-            return f"Drew the {what}; it stands with the call." if "figure was drawn and shown" in text else None
+            what = str(op.args.get("what", "figure"))
+            return f"Drew the {what}; it is shown above." if "figure was drawn and shown" in text else None
         case _:
             return None
 
@@ -65,7 +65,7 @@ def _typed(line: str) -> tuple[str, str, str]:
 
 def _computed(what: str, text: str) -> str | None:
     if _NOT_SENT in text:
-        return f"Computed the {what}. The result was not sent to me; it stands with the call."
+        return f"Computed the {what}. The result was not sent to me; it is shown above."
     first, *lines = text.split("\n")
     if _ALONE.fullmatch(first) and not lines:
         number = _NUMPY.fullmatch(first)
@@ -78,7 +78,7 @@ def _computed(what: str, text: str) -> str | None:
     columns = [name for name, _, _ in (_typed(line) for line in lines if line.startswith("- ")) if name]
     named = f" ({', '.join(columns)})" if columns else ""
     known = "I was told its columns only, no values"
-    return f"The {what} is a table of {found['size']}{named}. {known}: the rows stand {_WHERE}."
+    return f"The {what} is a table of {found['size']}{named}. {known}: the rows {_WHERE}."
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

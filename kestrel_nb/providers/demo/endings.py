@@ -43,6 +43,7 @@ def deed(outcome: Outcome) -> str:
     template = _DEED.get(outcome.step.op.kind, "call {tool}")
     if outcome.step.op.kind == "count" and outcome.step.arguments.get("pattern") == "^":
         template = "count the lines"
+    template = template.replace("{what}", str(values.get("what", "result")))
     return re.sub(r"\{(\w+)\}", lambda found: code(str(values.get(found[1], "."))), template)
 
 

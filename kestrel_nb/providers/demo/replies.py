@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...protocol.tools import ToolSchema
@@ -69,7 +69,12 @@ def _before(step: Step) -> str:
 
 def _fill(template: str, step: Step) -> str:
     values: dict[str, Any] = {**step.op.args, **step.arguments, "tool": step.tool}
-    return re.sub(r"\{(\w+)\}", lambda found: code(str(values.get(found[1], "."))), template)
+    return re.sub(r"\{(\w+)\}", lambda found: _value(found[1], values), template)
+
+
+def _value(name: str, values: Mapping[str, Any]) -> str:
+    text = str(values.get(name, "."))
+    return text if name == "what" else code(text)  # that is the model's own wording, with names as code in it
 
 
 def final(outcomes: Sequence[Outcome]) -> str:

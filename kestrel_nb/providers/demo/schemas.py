@@ -18,8 +18,15 @@ _MORE = re.compile(r"index: |\| |\|--|… [\d,]+ more (?:row|column)")
 FRAMES = ("DataFrame", "GeoDataFrame")
 
 
+_NEWS = re.compile(r"\n\nVariables of the notebook since you were last told[^\n]*:(?:\n- [^\n]*)+(?:\n… [^\n]*)?\s*$")
+
+
 def take_tables(text: str) -> tuple[str, tuple[Table, ...]]:
-    """``text`` with the name in the place of each table that is told in it, and those tables."""
+    """``text`` with the name in the place of each table that is told in it, and those tables.
+
+    The news of the variables below a request are no part of it.
+    """
+    text = _NEWS.sub("", text)
     parts: list[str] = []
     tables: dict[str, Table] = {}
     at = 0
