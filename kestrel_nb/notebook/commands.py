@@ -11,7 +11,7 @@ from IPython.display import display
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import fixing, helping, history, policy
+from . import doctor, fixing, helping, history, policy
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -19,7 +19,8 @@ from .state import NotebookState, current, variables_of
 from .user_tools import is_tool
 from .waiting import interruptible
 
-AT_ONCE = ("use", "new", "show", "policy", "help")  # these need not wait, once the application has come to life
+# These need not wait, once the application has come to life.
+AT_ONCE = ("use", "new", "show", "policy", "doctor", "help")
 CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
 
 
@@ -241,5 +242,6 @@ COMMANDS = {
     **history.COMMANDS,
     **policy.COMMANDS,
     **fixing.COMMANDS,
+    **doctor.COMMANDS,
     "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),
 }

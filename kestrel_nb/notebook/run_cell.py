@@ -316,6 +316,7 @@ class Screen:
         self.handle.finish(bundle, result)
         if self._shown is not None:
             drawn = self._view.views > 0
+            self._state.saw_view(drawn=drawn)
             self._shown.update(bundle, raw=True)
             self._view.finish(bundle)
             if drawn or not getattr(self._answers, "used_stdin", False):

@@ -46,6 +46,7 @@ class NotebookState:
         self.cells = cells_of(shell)
         self.rules = RuleBook(store_folder)
         self.runs = RunLog()
+        self.views_shown = self.views_drawn = 0  # live views in this kernel, and those that a page said it drew
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
         self._setting_due = True  # Kestrel.model holds for the application made here, once its models are there
@@ -145,6 +146,11 @@ class NotebookState:
         self._session = None
         self._session = self.session(CellOptions(session=name))
         return self._session
+
+    def saw_view(self, *, drawn: bool) -> None:
+        """Count a live view that was shown."""
+        self.views_shown += 1
+        self.views_drawn += drawn
 
     def go_on_with(self, session: AgentSession) -> None:
         """Make ``session`` the one of the cells that name none."""
