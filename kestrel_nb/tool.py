@@ -23,6 +23,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from .protocol.errors import ToolCallError, ToolSchemaError
 from .protocol.tools import ToolPermission, ToolSchema
 from .runtime.signatures import documentation, model_of, schema_of
+from .runtime.tables import figures_in, without_figures
 from .runtime.tools import NAME, ToolContext, ToolExecutionResult
 
 P = ParamSpec("P")
@@ -164,9 +165,11 @@ def result_of(value: Any) -> ToolExecutionResult:
     if frame is not None:
         return ToolExecutionResult(content=_frame_text(frame), data=frame)
     data = _plain(list(value) if inspect.isgenerator(value) else value)
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    text = data if isinstance(data, str) else json.dumps(without_figures(data), ensure_ascii=False, default=str)
     if len(text) > CONTENT_CHARS:
         text = f"{text[:CONTENT_CHARS]}\n[cut: {CONTENT_CHARS:,} of {len(text):,} characters shown; the data has all]"
+    if figures := len(figures_in(data)):
+        text += f"\n[{figures} {'figure' if figures == 1 else 'figures'}, which the person sees]"
     return ToolExecutionResult(content=text, data=data)
 
 

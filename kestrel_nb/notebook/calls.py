@@ -209,6 +209,8 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     row = {**row, "card": None, **_with_figures(row, figures_of_data(event.data), room)}
     diff = _diff(event.data)
     plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
+    inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
+    plain = plain or isinstance(inserted, bool)
     table = None if plain else table_of(without_figures(event.data))
     content = visible(event.content)
     result = result_line(event.tool, event.content, event.data, table, row["image_count"])
@@ -216,20 +218,22 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
         **row,
         "state": "failed" if event.is_error else "done",
         "result": "" if event.is_error else result,
-        "diff": diff or row["diff"],
+        "diff": None if inserted is False else diff or row["diff"],  # else the code is there to be copied
         "detail": content[:DETAIL],
         "detail_kind": "error" if event.is_error else "text",
         "cut": max(0, len(content) - DETAIL),
         "table": table,
-        "text_too": _says_more(event.data, row["image_count"]),
+        "text_too": _says_more(event, row["image_count"]),
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
 
 
-def _says_more(data: Any, figures: int) -> bool:
+def _says_more(event: ev.ToolExecuted, figures: int) -> bool:
     """Whether the text of a result is shown beside its table: what code printed stands there alone."""
-    return figures > 0 or (isinstance(data, Mapping) and isinstance(data.get("variables"), Mapping))
+    if isinstance(event.data, Mapping) and isinstance(event.data.get("variables"), Mapping):
+        return True
+    return figures > 0 and not event.content.lstrip().startswith(("{", "["))  # JSON of the same data
 
 
 def _room(blocks: list[Block]) -> int:

@@ -896,7 +896,7 @@ class Field {
       this.review();
       this.input.focus();
     });
-    const asked = this.field.given ? [" The model asked for ", make("code", null, marked(this.field.value.slice(0, 200))), " "] : [" The model left it out. "];
+    const asked = this.field.kind === "code" ? [" "] : this.field.given ? [" The model asked for ", make("code", null, marked(this.field.value.slice(0, 200))), " "] : [" The model left it out. "];
     this.note.append("Changed.", ...asked, back);
   }
 

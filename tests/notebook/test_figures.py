@@ -18,6 +18,7 @@ from kestrel_nb.notebook.wire import page_state
 from kestrel_nb.protocol import events as ev
 from kestrel_nb.protocol.messages import ImagePart, ToolCallPart, tool_message
 from kestrel_nb.runtime.tables import table_of
+from kestrel_nb.tool import result_of
 
 
 def png(width: int, height: int, filler: int = 0) -> bytes:
@@ -213,6 +214,16 @@ def test_a_table_of_the_view_has_no_figures_in_it() -> None:
     row = play([*started(), *call("q", {}), *ran("q", "", data)])["blocks"][-1]
     assert row["table"]["rows"] == [["total", "3"]]
     assert row["result"] == "1 figure"
+
+
+def test_a_decorated_tool_shows_figures_and_the_model_reads_none() -> None:
+    result = result_of({"columns": ["a"], "rows": [[1]], "figures": [figure(png(40, 30))]})
+    assert result.content == '{"columns": ["a"], "rows": [[1]]}\n[1 figure, which the person sees]'
+    assert result.data["figures"][0]["type"] == "image/png"
+    state = play([*started(), *call("plot", {}), *ran("plot", result.content, result.data), *ended()])
+    body = render(state)["text/html"].split("</style>")[1]
+    assert "which the person" not in body  # figures and table say it all
+    assert body.count("<img") == 1
 
 
 def test_figures_that_are_no_pictures_are_data() -> None:
