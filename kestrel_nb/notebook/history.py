@@ -45,7 +45,8 @@ async def _usage(state: NotebookState, words: list[str]) -> Any:
 
     session = await _session(state, words[0] if words else None)
     uses = [_Used(run.model, run.usage, session.cost_of(run.usage)) for run in state.runs.of(session.id)]
-    kinds, names = ["run"] * len(uses), [one_line(run.request, REQUEST_CHARS) for run in state.runs.of(session.id)]
+    kinds = ["run"] * len(uses)
+    names = [one_line(state.runs.typed(run.request), REQUEST_CHARS) for run in state.runs.of(session.id)]
     sessions = [session] if words else _sessions_here(state, session)
     totals = [_Used(each.model, each.usage, each.cost_of(each.usage)) for each in sessions]
     kinds += ["session"] * len(totals)
@@ -112,7 +113,7 @@ async def _approvals(state: NotebookState, words: list[str]) -> Any:
 async def _rewind(state: NotebookState, words: list[str]) -> Rewound:
     rest, name = _after_s(words, "rewind")
     session = await _session(state, name)
-    done = take_back(session, rest)
+    done = take_back(session, rest, state.runs.typed)
     await session.drain()
     return done
 
@@ -163,9 +164,7 @@ COMMANDS = {
         "take back the last turn, or all from a turn on; files stay as they are",
         3,
         _rewind,
-        ("message|=-s", "session|=-s", "session"),
+        ("message|=-s=session",),
     ),
-    "fork": Command(
-        "[NAME] [-s SESSION]", "go on in a copy of the session", 3, _fork, ("=-s", "session|=-s", "session")
-    ),
+    "fork": Command("[NAME] [-s SESSION]", "go on in a copy of the session", 3, _fork, ("=-s=session",)),
 }

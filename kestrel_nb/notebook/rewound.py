@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.errors import UsageError
 from ..protocol.messages import ChatMessage
 from ..runtime.session import AgentSession
+from .outgoing import CONTEXT, DISCLOSED
 from .rendering import escape_text
 from .visible import visible
 
@@ -61,9 +62,11 @@ class Rewound:
         return f"<style>{record_sheet(html)}</style>{html}"
 
 
-def take_back(session: AgentSession, word: str | None) -> Rewound:
+def take_back(session: AgentSession, word: str | None, typed: Callable[[str], str]) -> Rewound:
     """Take back the turn ``word`` (a number, or the id of its message) and all after it; None: the last turn.
 
+    ``typed`` gives the request behind a message. What the requests of the session disclosed is no longer disclosed:
+    which of them did so is not known.
     Raises UsageError when nothing, or no such turn, is there; RewindError and SessionOwnedError of the session.
     """
     if session.is_running:
@@ -73,8 +76,10 @@ def take_back(session: AgentSession, word: str | None) -> Rewound:
     if not turns:
         raise UsageError("nothing to take back: nobody has asked anything in this session")
     number = len(turns) if word is None else _number(word, turns)
-    requests = tuple(message.content for message in turns[number - 1 :])
+    requests = tuple(typed(message.content) for message in turns[number - 1 :])
     event = session.rewind(turns[number - 1].id)
+    for key in (DISCLOSED, CONTEXT):
+        session.metadata.pop(key, None)
     return Rewound(number, requests, event.removed, len(event.messages))
 
 

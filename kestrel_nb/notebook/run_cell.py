@@ -23,6 +23,7 @@ from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import USAGE, CellOptions, parse_cell
 from .command import shell_error
 from .handle import RunHandle
+from .inspecting import NO_DATA
 from .outgoing import Outgoing, compose
 from .state import NotebookState, current
 from .waiting import CellInterrupted, blocking, breaking_stalls, interruptible, kernel, stdin_allowed, ticking
@@ -30,7 +31,6 @@ from .waiting import CellInterrupted, blocking, breaking_stalls, interruptible, 
 STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
 
 ENDING_S = 1.5  # what an interrupted run gets to end and to be stored; it needs half a second
-NO_DATA = "no_data"  # in a session's metadata: True during a run that must send no values of variables
 NOT_SENT = "interrupted before the request was sent"
 INTERRUPTED = "the run was interrupted; the record above shows what had been done"
 ERROR_CHARS = 500  # of a failed run's error in the cell's own error line; the record shows more
@@ -160,6 +160,7 @@ class Screen:
         self._must_be_free()
         message = compose(self._state, self._session, prompt, no_data=self._no_data, context=context)
         self._outgoing, self._sent = message, message.rows
+        self._state.runs.note_typed(message.text, prompt)
         self._picture = self._first_picture(self._session, self._options.model, self._picture["handle"])
         return message.text
 

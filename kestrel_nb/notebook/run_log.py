@@ -1,4 +1,4 @@
-"""What the runs of this kernel used, for ``%kestrel usage``: a stored session knows only the sum of its runs."""
+"""What a stored session does not know of the runs of this kernel: the tokens of each, and the request as typed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from ..app import Kestrel
 from ..protocol.events import RunStarted, SessionEvent, UsageUpdated
 from ..protocol.sessions import Usage
+from ..runtime.truncation import clean_text
 
 
 @dataclass(slots=True)
 class LoggedRun:
-    """One run of a session: its model, its request as typed, the tokens so far."""
+    """One run of a session: its model, its request as sent, the tokens so far."""
 
     session_id: str
     model: str
@@ -25,6 +26,7 @@ class RunLog:
 
     def __init__(self) -> None:
         self._runs: dict[str, LoggedRun] = {}
+        self._typed: dict[str, str] = {}
         self._leave: Callable[[], None] = lambda: None
 
     def follow(self, app: Kestrel) -> None:
@@ -35,6 +37,14 @@ class RunLog:
     def of(self, session_id: str) -> list[LoggedRun]:
         """The runs of a session in this kernel, oldest first."""
         return [run for run in self._runs.values() if run.session_id == session_id]
+
+    def note_typed(self, sent: str, typed: str) -> None:
+        """``typed`` went out as ``sent``, with values in the place of its references."""
+        self._typed[clean_text(sent)] = typed
+
+    def typed(self, sent: str) -> str:
+        """The request as typed behind a message; ``sent`` itself where an earlier kernel sent it."""
+        return self._typed.get(sent, sent)
 
     def _hear(self, event: SessionEvent) -> None:
         if isinstance(event, RunStarted) and event.run_id is not None:

@@ -88,6 +88,18 @@ def test_rewind_takes_back_the_last_turn_and_shows_it(kernel: Kernel) -> None:
     assert "Nothing is left" in html
 
 
+def test_a_request_comes_back_as_typed_and_discloses_no_more(kernel: Kernel) -> None:
+    kernel.ok("import pandas as pd\ncities = pd.DataFrame({'name': ['Bergen', 'Turku']})")
+    new(kernel, "filled", "look at {cities:full}")
+    assert value(kernel, "history", "'Bergen' in it['text'][0], run.session.metadata['disclosed']") == (
+        "True {'cities': 'full'}"
+    )
+    assert value(kernel, "usage filled", "it['name'][0]") == "look at {cities:full}"
+    assert value(kernel, "fork", "'a copy' in str(it)") == "True"
+    assert value(kernel, "rewind", "it.request") == "look at {cities:full}"
+    assert value(kernel, "rewind -s filled", "it.request, run.session.metadata") == "look at {cities:full} {}"
+
+
 def test_rewind_to_a_turn_or_a_message(kernel: Kernel) -> None:
     new(kernel, "deep", "first", "second", "third", "fourth")
     kernel.ok("h = %kestrel history")
