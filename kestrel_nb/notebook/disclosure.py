@@ -145,9 +145,9 @@ def _table(value: Any, level: Level, rows: int, limits: Limits, mask: Mask) -> D
 
 def _opaque(value: Any) -> str:
     """What is not computed, or lies where reading it is dear."""
-    dtype = attribute(value, "dtype")
+    dtype = attribute(value, "dtype", attribute(value, "type"))
     told = f"{brief(value)}, {dtype_text(dtype)}" if kind_of(value) == "tensor" and dtype is not None else brief(value)
-    return f"{told} (not computed)" if kind_of(value) == "lazy" else told
+    return f"{told} (not looked into)" if kind_of(value) == "lazy" else told
 
 
 def _schema(table: Table, rows: int, mask: Mask) -> Disclosed:

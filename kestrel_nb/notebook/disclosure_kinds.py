@@ -28,7 +28,9 @@ _mro_of = cast("Callable[[type], tuple[type, ...]]", type.__dict__["__mro__"].__
 
 _PANDAS: dict[str, Kind] = {"DataFrame": "frame", "Series": "series", "Index": "index", "ExtensionArray": "index"}
 _COLUMNAR = (("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
+_ARRAYS = (("pyarrow", "Array"), ("pyarrow", "ChunkedArray"))
 _LAZY = (("polars", "LazyFrame"), ("dask", ""), ("pyspark", ""), ("ibis", ""), ("duckdb", ""))
+_FRAMES = ("DataFrame", "LazyFrame", "Dataset", "DataArray", "Tensor")  # of any other library
 _TENSORS = ("torch", "tensorflow", "jax", "jaxlib", "xarray", "scipy", "pyarrow", "cupy", "zarr", "h5py")
 SIZED: tuple[type, ...] = (list, tuple, dict, set, frozenset, deque, str, bytes, bytearray, array, range)
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+|0x[0-9A-Fa-f]{8,}")
@@ -73,9 +75,12 @@ def kind_of(value: Any) -> Kind:
             return "columnar"
         if (library, name) in _LAZY or (library, "") in _LAZY:
             return "lazy"
+        if (library, name) in _ARRAYS:
+            return "tensor"
         if library in _TENSORS and base.__dict__.keys() & {"shape", "__len__"} and _has(value, "shape", "dtype"):
             return "tensor"
-    return ""
+    root = read(lambda: str(_module_of(type(value))), "").partition(".")[0]
+    return "lazy" if str(_name_of(type(value))) in _FRAMES and root not in ("__main__", "builtins") else ""
 
 
 def _has(value: Any, *names: str) -> bool:

@@ -14,12 +14,12 @@ from ..runtime.session import AgentSession
 from .disclosure import LEVELS, Level
 from .disclosure_kinds import hides
 from .handle import RunHandle
+from .inspecting import DISCLOSED
 from .interpolation import Interpolated, Note, Sent, interpolate
 from .state import NotebookState
 from .variables import Changes, Snapshot, Variable, changes, snapshot, user_variables
 from .visible import one_line
 
-DISCLOSED = "disclosed"  # in a session's metadata: the highest level by name of a variable that a request disclosed
 CONTEXT = "context"  # in a session's metadata: the variables that its model was last told of
 VARIABLES = 50  # of one message's news
 _HEAD = "Variables of the notebook since you were last told, by name, type and shape:"

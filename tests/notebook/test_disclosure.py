@@ -359,7 +359,11 @@ def test_a_table_of_another_library_is_known_by_its_module() -> None:
     assert f"| {MARK}-0 | *** |" in head.text
     assert (head.values, head.hidden) == (2, 2)
     lazy = type("LazyFrame", (), {"__module__": "polars.lazyframe.frame"})()
-    assert disclose(lazy, "full").text == "LazyFrame (not computed)"
+    assert disclose(lazy, "full").text == "LazyFrame (not looked into)"
+    other = type("DataFrame", (), {"__module__": "somewhere.frames", "__repr__": lambda self: MARK})()
+    assert disclose(other).text == "DataFrame (not looked into)"
+    mine = type("DataFrame", (), {"__module__": "__main__", "__repr__": lambda self: MARK})()
+    assert disclose(mine).text == MARK
 
 
 # ---- properties ---------------------------------------------------------------------------------------------------
