@@ -168,3 +168,186 @@ def check_figure(ax: Any, expected: dict[str, Any]) -> None:
     assert drawn[expected["kind"]]
     if legend:
         assert [text.get_text() for text in legend.get_texts()] == expected["groups"]
+
+
+SALES = pd.DataFrame(
+    {
+        "Order Date": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-02-03", "2024-02-04"]),
+        "Unit Price ($)": [1.5, 2.5, 3.0, 4.0],
+        "units_sold": [3, 4, 5, 6],
+        "Region": ["North", "South", "North", None],
+        "customerName": ["a", "b", "c", "d"],
+        'it\'s "odd"': [1, 2, 3, 4],
+        2024: [9, 8, 7, 6],
+        "line\nbreak": [1, 1, 2, 2],
+        "count": [1, 1, 2, 2],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("mean unit price of {sales}", 2.75),
+        ("mean `Unit Price ($)` of {sales}", 2.75),
+        ("mean Unit Price ($) of {sales}", 2.75),
+        ('mean of `it\'s "odd"` in {sales}', 2.5),
+        ("sum of 2024 in {sales}", 30),
+        ("max of `line\\nbreak` in {sales}", 2),
+        ("mean count of {sales}", 1.5),
+        ("mean price in {sales}", 2.75),
+        ("median units sold where region is North in {sales}", 4),
+        ("how many different regions are there in {sales}", 2),
+        ("{sales} maximum units sold", 6),
+        ("maximum of units sold", 6),
+    ],
+)
+def test_columns_with_strange_names(request_text: str, expected: float) -> None:
+    assert talk(request_text, sales=SALES).values == [pytest.approx(expected)]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("count by region in {sales}", {"North": 2, "South": 1, "nan": 1}),
+        ("mean unit price by region in {sales}", {"North": 2.25, "South": 2.5}),
+        ("sum of 2024 by region in {sales}", {"North": 16, "South": 8}),
+        ("which region has the highest mean units sold in {sales}?", {"North": 4, "South": 4}),
+        ("how many rows of {sales} per count", {"1": 2, "2": 2}),
+    ],
+)
+def test_groups(request_text: str, expected: dict[str, float]) -> None:
+    (value,) = talk(request_text, sales=SALES).values
+    frame = value.reset_index() if isinstance(value, pd.Series) else value
+    assert {str(row[0]): row[1] for row in frame.itertuples(index=False, name=None)} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "says"),
+    [
+        ("mean customer name of {sales}", "`customerName` is a column of"),
+        ("mean of x in {sales}", "no column like `x`"),
+        ("average units sold for region North in {sales}", "no column like `North`"),
+        ("percentage of missing values in {sales}", "no column like `percentage`"),
+        ("plot a pie chart of region in {sales}", "no column like `pie`"),
+        ("plot {sales}", "not clear what to draw"),
+        ("scatter plot of region and units sold in {sales}", "no place on that axis"),
+        ("how many orders are there in {sales}?", "do not understand what to compute of `sales`"),
+        ("mean wage of {sales} by hour", "no column like `wage by hour`"),
+        ("correlation of region and units sold in {sales}", "no correlation"),
+        ("the 3 highest units sold of {sales} by region", "not clear what to sort by"),
+    ],
+)
+def test_what_it_cannot_do_is_said_and_nothing_is_run(request_text: str, says: str) -> None:
+    done = talk(request_text, sales=SALES)
+    assert done.values == []
+    assert done.calls == []
+    assert says in done.answer
+
+
+def test_part_of_a_name_that_several_columns_have_is_a_question() -> None:
+    done = talk("mean bill of {penguins}", penguins=PENGUINS)
+    assert "`bill` could be `bill_length_mm` or `bill_depth_mm`" in done.answer
+    assert done.calls == []
+
+
+def test_which_table_is_meant() -> None:
+    assert talk("mean units sold of sales", penguins=PENGUINS, sales=SALES).values == [4.5]
+    asked = talk("mean units sold by region", penguins=PENGUINS, sales=SALES)
+    assert "several DataFrames, name one of them: `penguins`, `sales`" in asked.answer
+    assert "no DataFrame among the variables" in talk("mean price by region", x=3).answer
+    both = talk("mean price of {sales} and {penguins}", penguins=PENGUINS, sales=SALES)
+    assert both.calls == []
+    assert "one table at a time" in both.answer
+
+
+def test_a_table_may_be_an_item_or_be_told_with_values() -> None:
+    frames = {"a b": SALES}
+    item = talk('mean units sold of {frames["a b"]}', frames=frames)
+    assert item.code == 'frames["a b"]["units_sold"].mean()'
+    assert item.values == [4.5]
+    for level in ("describe", "head 2"):
+        assert talk(f"mean units sold by region of {{sales:{level}}}", sales=SALES).code == (
+            'sales.groupby("Region", as_index=False)["units_sold"].mean()'
+        )
+    assert "I write code for frames of pandas only" in told("mean a of \nt: DataFrame, 2 rows × 1 column\n- a: Int64\n")
+
+
+def told(prompt: str) -> str:
+    """The answer to a prompt that is sent as it stands."""
+    message = create_message("user", prompt)
+    text, steps = reply(CompletionRequest(model="demo", messages=(message,), tools=KERNEL, signal=None))
+    assert not steps
+    return text
+
+
+def test_the_news_of_variables_is_no_part_of_the_request() -> None:
+    head = "\n\nVariables of the notebook since you were last told, by name, type and shape:"
+    news = f"{head}\n- x: int (new)\n… 3 more variables"
+    (step,) = understand(f"list the variables{news}", KERNEL).steps
+    assert step.tool == "list_variables"
+
+
+def test_several_things_at_once() -> None:
+    done = talk("compute the mean units sold by region of {sales} and plot it", sales=SALES)
+    assert len(done.values) == 2
+    assert done.axes.get_ylabel() == "mean units_sold"
+    assert [tick.get_text() for tick in done.axes.get_xticklabels()] == ["North", "South"]
+
+
+def test_dollars_in_a_label_are_no_formula() -> None:
+    done = talk("plot unit price against units sold in {sales}", sales=SALES)
+    done.axes.figure.canvas.draw()
+    assert done.axes.get_ylabel() == "Unit Price (\\$)"
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in FILES if row["calls"] != "unknown"], ids=lambda row: str(row["request"])[:40]
+)
+def test_requests_about_files_stay_requests_about_files(row: dict[str, Any]) -> None:
+    without = [(step.tool, step.arguments) for step in understand(row["request"], FOLDER).steps]
+    assert [(step.tool, step.arguments) for step in understand(row["request"], (*FOLDER, *KERNEL)).steps] == without
+
+
+def test_a_folder_is_looked_at_when_there_is_no_such_variable() -> None:
+    request = "look at shop"
+    listing = create_message(
+        "assistant", [ToolCallPart(id="1", name="list_variables", arguments={}, raw_arguments="{}")]
+    )
+    result = tool_message(listing.tool_calls[0], "penguins: DataFrame 344 × 8")
+    messages = (create_message("user", request), listing, result)
+    _, steps = reply(CompletionRequest(model="demo", messages=messages, tools=(*KERNEL, *FOLDER), signal=None))
+    assert [(step.tool, step.arguments) for step in steps] == [("list_dir", {"path": "shop"})]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "answer_text"),
+    [
+        ("mean units sold of {sales}", "The mean `units_sold` of `sales` is `4.5`."),
+        (
+            "number of different values of region in {sales}",
+            "The number of different values of `Region` in `sales` is `2`.",
+        ),
+        (
+            "list the variables",
+            "The variables:\n\n| variable | what it is |\n| --- | --- |\n| `sales` | DataFrame 4 × 9 |",
+        ),
+        ("inspect {sales}", "`sales` is a DataFrame of 4 rows × 9 columns.\n\n| column | type | missing |\n"),
+        (
+            "mean units sold by region of {sales}",
+            "The mean `units_sold` of `sales` by `Region` is a table of 2 rows × 2 columns (`Region`, `units_sold`). "
+            "I was told its columns only, no values: the rows are shown above",
+        ),
+    ],
+)
+def test_answers_say_what_the_tool_told(request_text: str, answer_text: str) -> None:
+    assert answer_text in talk(request_text, sales=SALES).answer
+
+
+def test_examples_of_requests_about_data_are_understood() -> None:
+    examples = [line[3:-1] for line in talk("do a backflip").answer.splitlines() if line.startswith("- `")]
+    about = [text for text in examples if "sales" in text]
+    assert len(about) >= 5
+    table = pd.DataFrame({"price": [1.0, 2.0], "weight": [3.0, 5.0], "city": ["a", "b"]})
+    for text in about:
+        assert talk(text, sales=table).calls[-1][0] == "run_python", text

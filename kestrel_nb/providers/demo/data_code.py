@@ -136,7 +136,9 @@ def _count(ask: Ask, table: Table, frame: str) -> str:
 
 
 def _counts(column: Column, frame: str) -> str:
-    return f"{frame}[{column.key}].value_counts(dropna=False)" + ("" if column.name == "count" else ".reset_index()")
+    return f"{frame}[{column.key}].value_counts(dropna=False)" + (
+        '.rename_axis("value").reset_index()' if column.name == "count" else ".reset_index()"
+    )
 
 
 def _missing(ask: Ask, table: Table, frame: str) -> str:

@@ -97,6 +97,10 @@ def is_about_data(part: str) -> bool:
     return bool(words & _ABOUT) and _OF.search(plain) is not None
 
 
+_LOOKS_FOR = re.compile(r"(?:how|count|find|search|show|list|read|which|what|where|who|open|give|print|get)\b", re.I)
+"""Otherwise these are requests about files, and a table that the request tells is none."""
+
+
 def _known(part: str, masked: Masked, tables: Sequence[Table]) -> list[Op] | None:
     said = [table for table in tables if re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", masked.plain(part))]
     table = said[0] if said else tables[0]
@@ -105,7 +109,10 @@ def _known(part: str, masked: Masked, tables: Sequence[Table]) -> list[Op] | Non
             Op("misfit", {"why": f"Name one table at a time: {' or '.join(code(table.name) for table in said)}."}, part)
         ]
     try:
-        return compute(part, masked, table)
+        ops = compute(part, masked, table)
+        if ops is None and said and _LOOKS_FOR.match(part):
+            raise Unclear(f"I do not understand what to compute of {code(table.name)}")
+        return ops
     except Unclear as problem:
         return [Op("misfit", {"why": f"I can't do that: {problem}."}, part)]
 
