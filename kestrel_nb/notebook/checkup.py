@@ -249,7 +249,7 @@ def _keys(state: NotebookState) -> Iterator[Line]:
 
 
 def _rules(state: NotebookState) -> Iterator[Line]:
-    session = state.current_session
+    session = state.begun
     rules = session.rules if session else state.app.sessions.rules
     problems = state.rules.news()
     yield from (Line("policy rules", problem, "problem", "%kestrel policy shows them") for problem in problems)

@@ -26,7 +26,9 @@ class Text:
 class Command:
     """One word of ``%kestrel``: what follows it, what it does, at most how many words it takes.
 
-    ``completes`` says what Tab offers for each word that follows: names of sources of ``completion``, joined by "|".
+    ``completes`` says what Tab offers for each word that follows: names of sources of ``offers``, joined by "|", or
+    ``=word`` for the word itself. A switch, ``=--session``, and one with a value, ``=-m=model``, are no words in this
+    count: they are offered from their place on.
     """
 
     usage: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -120,12 +121,35 @@ def command_offers(state: NotebookState, text: str, after: str = "") -> Offers:
     given = words[1:]
     if command is None or len(given) >= command.most:
         return Offers(fragment)
-    place = sum(not word.startswith("-") for word in given)
-    switches = [name[1:] for spec in command.completes for name in spec.split("|") if name.startswith("=-")]
+    switches = _switches(command.completes)
+    last = switches.get(given[-1]) if given else None
+    if last and last.source and not fragment.startswith("-"):
+        return matching(fragment, offers_of(last.source, state), after)
+    values = sum(1 for word in given if word in switches and switches[word].source)
+    place = sum(1 for word in given if word not in switches) - values
     spec = command.completes[place] if place < len(command.completes) else ""
-    fitting = [offer for offer in offers_of(spec, state) if offer.text not in switches]
-    fitting += [Offer(name, "switch") for name in dict.fromkeys(switches) if name not in given]
-    return matching(fragment, fitting, after)
+    fitting = offers_of("|".join(name for name in spec.split("|") if not name.startswith("=-")), state)
+    early = fragment.startswith("-")
+    left = [name for name, switch in switches.items() if name not in given and (early or place >= switch.place)]
+    return matching(fragment, [*fitting, *(Offer(name, "switch") for name in left)], after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A word of a command that begins with a dash: the place from which it is offered, the source of its value."""
+
+    place: int
+    source: str
+
+
+def _switches(completes: tuple[str, ...]) -> dict[str, _Switch]:
+    found: dict[str, _Switch] = {}
+    for place, spec in enumerate(completes):
+        for word in spec.split("|"):
+            if word.startswith("=-"):
+                name, _, source = word[1:].partition("=")
+                found.setdefault(name, _Switch(place, source))
+    return found
 
 
 def cell_offers(state: NotebookState, text: str, after: str = "") -> Offers:

@@ -119,7 +119,7 @@ def _fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-_USAGE, _COMPLETES = "[-m MODEL] [HINT...]", ("=-m", "model")
+_USAGE, _COMPLETES = "[-m MODEL] [HINT...]", ("=-m=model",)
 
 COMMANDS = {
     "fix": Command(_USAGE, "propose a corrected cell for the last one that failed", 99, _fix, _COMPLETES),

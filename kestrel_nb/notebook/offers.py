@@ -6,14 +6,17 @@ code of a user's object runs either.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ..app import Kestrel
 from ..protocol.tools import ToolSchema
+from ..runtime.models import ModelRegistry
+from ..runtime.plugins import PluginContext
+from ..runtime.tools import ToolRegistry
 from .cell import OPTIONS, Option
 from .handle import RunHandle
 from .state import NotebookState, store_folder
@@ -94,17 +97,33 @@ def _models(state: NotebookState) -> list[Offer]:
 
 
 def _tools(state: NotebookState) -> list[Offer]:
-    schemas = state.app.tools.schemas() if state.has_app else _tools_of_a_new_app()
+    schemas = state.app.tools.schemas() if state.has_app else _tools_of_a_new_app(state)
     return [Offer(schema.name, short(schema.description)) for schema in schemas[:MOST]]
 
 
-@cache
-def _tools_of_a_new_app() -> list[ToolSchema]:
+def _tools_of_a_new_app(state: NotebookState) -> list[ToolSchema]:
     """The tools that the application made at first use will have, as far as they are always there."""
-    from ..plugins.core_tools.plugin import core_tools
-    from ..plugins.core_tools.settings import CoreSettings
+    from ..plugins.core_tools.plugin import CoreTools
+    from .kernel_tools import NotebookTools
 
-    return sorted((tool.schema for tool in core_tools(CoreSettings())), key=lambda schema: schema.name)
+    tools = ToolRegistry()
+    nobody = logging.getLogger(__name__)
+    context = PluginContext(
+        config={},
+        logger=nobody,
+        models=ModelRegistry(),
+        tools=tools,
+        subscribe_events=_dropped,
+        guard_sessions=_dropped,
+        add_permission_rule=_dropped,
+    )
+    CoreTools().activate(context)
+    NotebookTools(state.shell).activate(context)
+    return tools.schemas()
+
+
+def _dropped(_: Any) -> Callable[[], None]:
+    return lambda: None
 
 
 def _sessions(state: NotebookState) -> list[Offer]:
@@ -145,7 +164,7 @@ def _approvals(state: NotebookState) -> list[Offer]:
 
 def _messages(state: NotebookState) -> list[Offer]:
     """The user messages of this kernel's session by number, the first is 1."""
-    session = state.current_session
+    session = state.begun
     said = [message.content for message in session.messages if message.role == "user"] if session else []
     return [Offer(str(number), short(text) or "message") for number, text in enumerate(said, 1)]
 

@@ -113,11 +113,6 @@ class NotebookState:
                 raise UsageError(f"{error}; %config Kestrel.model says which one") from None
 
     @property
-    def current_session(self) -> AgentSession | None:
-        """The session of the cells that name none, if there is one yet."""
-        return self._session
-
-    @property
     def namespace(self) -> dict[str, Any]:
         """The user's variables."""
         return cast("dict[str, Any]", self.shell.user_ns)

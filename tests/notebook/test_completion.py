@@ -100,6 +100,12 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
         ("%kestrel nonsense |", []),
         ("%kestrel approve --|", ["%kestrel approve --session"]),
         ("%kestrel approve --session |", []),
+        ("%kestrel approve --session a|", []),
+        ("%kestrel fix -|", ["%kestrel fix -m"]),
+        ("%kestrel fix -m |", ["%kestrel fix -m demo"]),
+        ("%kestrel fix it is odd -|", ["%kestrel fix it is odd -m"]),
+        ("%kestrel fork copy |", ["%kestrel fork copy -s"]),
+        ("%kestrel fork copy -s x -|", []),
         ("%kestrel help --mod|", ["%kestrel help --model"]),
         ("%kestrel -h dec|", ["%kestrel -h decline"]),
         ("%kestrel sh|ow", ["%kestrel showow"]),
@@ -113,6 +119,7 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
         ("%%kestrel -o |", []),
         ("%%kestrel --max-steps |", []),
         ("%%kestrel -t gre|", ["%%kestrel -t grep"]),
+        ("%%kestrel -t run_|", ["%%kestrel -t run_python"]),
         ("%%kestrel -t grep,gl|", ["%%kestrel -t grep,glob"]),
         ("%%kestrel -t 'grep, gl|", ["%%kestrel -t 'grep, glob"]),
         ("%%kestrel --tools=grep,gr|", []),
@@ -133,7 +140,13 @@ def test_an_option_is_offered_once_only(tab: Tab) -> None:
 def test_every_source_in_the_tables_exists() -> None:
     specs = [spec for row in (*COMMANDS.values(), *OPTIONS) for spec in row.completes]
     names = {name for spec in specs for name in spec.split("|") if not name.startswith("=")}
-    assert names <= set(SOURCES)
+    values = {
+        name.split("=")[2]
+        for spec in specs
+        for name in spec.split("|")
+        if name.startswith("=-") and name.count("=") == 2
+    }
+    assert names | values <= set(SOURCES)
 
 
 # ---- what there is in this kernel -----------------------------------------------------------------------------------
@@ -159,6 +172,7 @@ async def test_variables_models_tools_sessions_and_questions(shell: Any, tab: Ta
     assert tab("%%kestrel -m |") == ["%%kestrel -m demo", "%%kestrel -m scripted"]
     assert tab("%%kestrel -t no|") == ["%%kestrel -t note"]
     assert tab("%%kestrel -s bud|") == ["%%kestrel -s budget-2024"]
+    assert tab("%kestrel rewind -s |") == ["%kestrel rewind -s budget-2024"]
     assert tab("%kestrel cancel |") == ["%kestrel cancel budget-2024"]
     await app.aclose()
 
@@ -420,7 +434,11 @@ def test_the_terminal_shows_the_help_beside_the_offer(shell: Any) -> None:
     assert (found.text, found.start_position, found.display_meta_text) == ("value_added", -3, "int")
     line = "%kestrel inb"
     (found,) = terminal.get_completions(Document(line, len(line)), CompleteEvent())
-    assert (found.text, found.start_position, found.display_meta_text) == ("inbox", -3, "the questions that wait for an answer")
+    assert (found.text, found.start_position, found.display_meta_text) == (
+        "inbox",
+        -3,
+        "the questions that wait for an answer",
+    )
 
 
 def test_installing_twice_and_removing_twice(shell: Any) -> None:
