@@ -33,6 +33,7 @@ from .disclosure_objects import told_of
 from .disclosure_tables import (
     COLUMNS,
     COUNTED_CELLS,
+    DESCRIBED_CELLS,
     DESCRIBED_ROWS,
     STATISTICS,
     Table,
@@ -173,7 +174,7 @@ def _hidden_note(table: Table, mask: Mask) -> list[str]:
 
 
 def _describe(table: Table, rows: int, mask: Mask) -> Disclosed:
-    used = min(table.rows, DESCRIBED_ROWS)
+    used = min(table.rows, DESCRIBED_ROWS, DESCRIBED_CELLS // max(1, len(table.names)))
     of = f"the first {used:,} rows" if used < table.rows else "all rows"
     grid = _Grid(["column", "type", *STATISTICS], FULL_CHARS)
     for i, (name, dtype) in enumerate(zip(table.names, table.dtypes, strict=True)):

@@ -11,6 +11,7 @@ from .disclosure_kinds import attribute, dtype_text, hides, is_a, kind_of, name_
 
 COLUMNS = 60  # columns that are named, shown or summarised
 DESCRIBED_ROWS = 1_000_000  # rows that statistics are made from
+DESCRIBED_CELLS = 20_000_000  # cells, so that a wide table takes a second or two as well
 COUNTED_CELLS = 5_000_000  # cells of the largest table whose missing values are counted
 
 STATISTICS = ("count", "missing", "distinct", "mean", "std", "min", "25%", "50%", "75%", "max")

@@ -177,6 +177,15 @@ def test_context_tells_the_news_of_the_variables(kernel: Kernel) -> None:
     kernel.ok(DATA)
 
 
+def test_the_news_of_many_variables_are_bounded(kernel: Kernel) -> None:
+    kernel.ok("%kestrel new\nglobals().update({f'many_{i:03}': i for i in range(60)})")
+    kernel.ok("%%kestrel --context\nhello")
+    said = arrived(kernel)
+    assert said.count("\n- ") == 50
+    assert "more variables" in said.splitlines()[-1]
+    kernel.ok("for i in range(60): del globals()[f'many_{i:03}']")
+
+
 def test_a_request_without_references_shows_no_fold(kernel: Kernel) -> None:
     assert "What was sent" not in kernel.ok("%%kestrel\nplain {} {nope}").displayed[0]["text/html"]
 
