@@ -175,7 +175,7 @@ def _said(error: BaseException, places: Places, messages: bool) -> Iterator[str]
 def _message(error: BaseException, places: Places) -> str:
     try:
         text = "".join(("", error.msg if isinstance(error, SyntaxError) else str(error)))
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         return f"[its text can't be read: that raises {type_of(problem)}]"
     return _short(places, text)
 
