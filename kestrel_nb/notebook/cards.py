@@ -55,7 +55,7 @@ def _count(lines: int) -> str:
 def _about(tool: str, preview: Preview | None) -> dict[str, str]:
     """How the question goes on after the tool's name."""
     if isinstance(preview, DiffPreview):
-        return {"change": "a cell"} if tool == "insert_cell" else {"on": one_line(preview.path, 120)}
+        return {"add": "a corrected cell"} if tool == "insert_cell" else {"on": one_line(preview.path, 120)}
     if isinstance(preview, RequestPreview):
         method = preview.method.upper()
         return {"read" if method in ("GET", "HEAD") and not preview.body else "send": _host(preview.url)}

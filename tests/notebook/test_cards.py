@@ -155,7 +155,7 @@ def test_code_is_shown_as_it_is_and_edited_in_a_field_for_code() -> None:
 
 def test_a_changed_cell_reads_as_such() -> None:
     preview = DiffPreview(path="cell", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", added=1, removed=1)
-    assert card_of(request("insert_cell", {"code": "y"}, preview))["about"] == {"change": "a cell"}
+    assert card_of(request("insert_cell", {"code": "y"}, preview))["about"] == {"add": "a corrected cell"}
     assert card_of(request("edit_file", {"path": "cell"}, preview))["about"] == {"on": "cell"}
 
 
