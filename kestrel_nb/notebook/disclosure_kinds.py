@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
-from ..runtime.secrets import looks_like_key
+from ..runtime.secrets import Masker, looks_like_key
 from .visible import one_line
 
 Kind = Literal["frame", "series", "index", "array", "columnar", "tensor", "lazy", ""]
@@ -125,9 +125,9 @@ def brief(value: Any) -> str:
 
 
 def name_text(name: Any, limit: int = NAME) -> str:
-    """The name of a column, an index or a key on one line, shortened."""
-    text = name if is_a(name, str) else repr_of(name)
-    return read(lambda: one_line(str.__str__(text), limit), "?")
+    """The name of a column, an index or a key on one line, masked, then shortened."""
+    text = str.__str__(name) if is_a(name, str) else repr_of(name)
+    return one_line(Masker.from_environment().mask(text), limit)
 
 
 def repr_of(value: Any) -> str:

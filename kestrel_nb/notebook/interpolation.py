@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from ..runtime.secrets import Masker
 from ..runtime.truncation import clean_text
 from .disclosure import HEAD_ROWS, LEVELS, Disclosed, Level, brief, disclose, is_table, type_name
-from .disclosure_kinds import hides, is_a, kind_of, read
+from .disclosure_kinds import hides, is_a, kind_of, name_text, read
 from .visible import one_line
 
 _STEP = r"""\.[^\W\d]\w*|\[(?:-?\d{1,18}|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')\]"""
@@ -239,7 +239,7 @@ def _near(value: Any, name: Any) -> str:
         names = read(lambda: list(value.columns[:1_000]), [])
     known = [str.__str__(key) for key in names if is_a(key, str)]
     near = get_close_matches(name, known, n=1) if is_a(name, str) else []
-    return f'; did you mean "{one_line(near[0], _SHOWN)}"?' if near else ""
+    return f'; did you mean "{name_text(near[0])}"?' if near else ""
 
 
 # ---- words --------------------------------------------------------------------------------------------------------

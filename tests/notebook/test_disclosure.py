@@ -258,13 +258,14 @@ def test_names_that_look_like_a_keys_hide_what_they_hold() -> None:
 def test_keys_of_the_environment_are_masked_before_a_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-TESTKEY-1234567890"
     monkeypatch.setenv("ACME_API_KEY", key)
-    values = [
+    values: list[Any] = [
         key,
         ["a" * at + key + "b" * 600 for at in range(480, 510)],
         {key: key},
         pd.DataFrame({key: [key]}),
         Bad(key),
     ]
+    values.append(pd.DataFrame({"x" * at + key + "y" * 90: [1] for at in range(10, 70)}))
     for value in (*values, pd.DataFrame({"a": ["x" * at + key + "y" * 90 for at in range(30, 70)]}), key.encode()):
         for level in LEVELS:
             text = disclose(value, level, rows=100).text
