@@ -49,6 +49,8 @@ def docs(magic: str, commands: Commands) -> str:
 def help_for(word: str, commands: Commands) -> str:
     """One word of ``%kestrel`` or one option of ``%%kestrel``. Raises UsageError that names the nearest."""
     bare = word.removeprefix("%kestrel").strip()
+    if word.lstrip("%") == "kestrel":
+        return overview(commands)
     option = BY_NAME.get(bare) or BY_NAME.get(f"--{bare}")
     if bare in commands:
         command = commands[bare]

@@ -20,7 +20,7 @@ from ..runtime.tools import ToolRegistry
 from .cell import OPTIONS, Option
 from .handle import RunHandle
 from .state import NotebookState, store_folder
-from .static import static_member, type_word
+from .static import is_descriptor, static_member, type_word
 from .variables import user_variables
 
 ABOUT = 44  # characters beside an offer
@@ -180,7 +180,7 @@ def _variables(test: Callable[[Any], bool]) -> Callable[[NotebookState], list[Of
 def holds_tool(value: Any) -> bool:
     """Whether an object looks like a tool, without asking it."""
     schema = static_member(value, "schema")
-    return static_member(value, "execute") is not None and (type(schema) is ToolSchema or hasattr(schema, "__get__"))
+    return static_member(value, "execute") is not None and (type(schema) is ToolSchema or is_descriptor(schema))
 
 
 SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {

@@ -59,8 +59,12 @@ def member_value(value: Any, name: str) -> Any:
             return found.__get__(value)
         except AttributeError:
             return None
-    computed = any("__get__" in members_of(kind) for kind in classes_of(found))
-    return None if computed and name not in instance_members(value) else found
+    return None if is_descriptor(found) and name not in instance_members(value) else found
+
+
+def is_descriptor(member: Any) -> bool:
+    """True for what a class keeps to compute an attribute, such as a property."""
+    return any("__get__" in members_of(kind) for kind in classes_of(member))
 
 
 def public_names(value: Any) -> Iterator[str]:
