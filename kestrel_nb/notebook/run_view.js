@@ -14,22 +14,32 @@ const TABLE_PAGE = 10;
 const LINES = 200;
 const DIFF_LINES = 400;
 
-/** The save shortcut reaches the front end, although others do not while a view has focus. This listens before the front
- *  end does. */
-if (!globalThis.__kestrelSave) {
-  globalThis.__kestrelSave = true;
-  window.addEventListener("keydown", letSave, true);
+// ---- shortcuts of the front end -----------------------------------------------------------------------------------------
+
+/** A key in a view is the view's: "d d" there must not delete the cell. Only saving goes on. A front end looks for the mark
+ *  on its way up from the element with focus, which may match a shortcut before its parents are looked at; so that element
+ *  gets the mark, before the front end has the key. */
+const MARK = "data-lm-suppress-shortcuts";
+
+if (!globalThis.__kestrelKeys) {
+  globalThis.__kestrelKeys = true;
+  window.addEventListener("keydown", keepKey, true);
 }
 
 function isSave(event) {
   return (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "s";
 }
 
-function letSave(event) {
-  const root = isSave(event) && event.target.closest?.(".kestrel-view[data-lm-suppress-shortcuts]");
-  if (!root) return;
-  root.removeAttribute("data-lm-suppress-shortcuts");
-  setTimeout(() => root.setAttribute("data-lm-suppress-shortcuts", "true"));
+function keepKey(event) {
+  if (!event.target.closest?.(`.kestrel-view[${MARK}]`)) return;
+  if (!isSave(event)) {
+    event.target.setAttribute(MARK, "true");
+    return;
+  }
+  const lifted = [];
+  for (let el = event.target; el; el = el.parentElement) if (el.hasAttribute(MARK)) lifted.push(el);
+  for (const el of lifted) el.removeAttribute(MARK);
+  setTimeout(() => lifted.forEach((el) => el.setAttribute(MARK, "true")));
 }
 
 // ---- elements -------------------------------------------------------------------------------------------------------
@@ -536,7 +546,7 @@ class Card {
 
   question() {
     const { tool, about } = this.card;
-    if (about.change) return make("span", null, make("b", null, "May it run"), " ", make("code", null, marked(tool)), make("b", null, ` to change ${about.change}?`));
+    if (about.add) return make("span", null, make("b", null, "May it run"), " ", make("code", null, marked(tool)), make("b", null, ` to add ${about.add}?`));
     const word = about.on ? [" ", make("b", null, "on")] : about.send ? [make("b", null, ", sending data to")] : about.read ? [make("b", null, ", reading from")] : [];
     const what = about.on || about.send || about.read;
     const rest = what ? [...word, " ", make("code", null, marked(what))] : [];

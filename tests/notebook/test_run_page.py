@@ -849,9 +849,11 @@ def test_the_save_shortcut_reaches_the_front_end_and_others_do_not(fake: FakePag
     page = fake.page
     waiting(fake)
     page.evaluate("""() => {
-      window.seen = [];
+      [window.seen, window.focused] = [[], []];
       document.addEventListener("keydown", (event) => {
-        if (!event.target.closest("[data-lm-suppress-shortcuts]")) window.seen.push(event.key);
+        const marked = (el) => el?.closest("[data-lm-suppress-shortcuts]");
+        if (!marked(event.target)) window.seen.push(event.key);
+        if (!event.target.hasAttribute("data-lm-suppress-shortcuts")) window.focused.push(event.key);
         if (event.key === "s") event.preventDefault();
       });
     }""")
@@ -864,6 +866,7 @@ def test_the_save_shortcut_reaches_the_front_end_and_others_do_not(fake: FakePag
     page.keyboard.press(key)
     page.wait_for_timeout(50)
     page.keyboard.press("x")
-    seen = [pressed for pressed in page.evaluate("() => window.seen") if pressed not in ("Control", "Meta")]
-    assert seen == ["s", "s"]
+    for name in ("seen", "focused"):
+        seen = [pressed for pressed in page.evaluate(f"() => window.{name}") if pressed not in ("Control", "Meta")]
+        assert seen == ["s", "s"]
     expect(page.locator(".kestrel-run")).to_have_attribute("data-lm-suppress-shortcuts", "true")
