@@ -16,8 +16,8 @@ from typing import Any
 from IPython.core.error import UsageError as ShellUsageError
 
 from ..runtime.secrets import Masker
+from .code_places import Places
 from .tracebacks import (
-    Places,
     cut,
     failed_line,
     last_error,

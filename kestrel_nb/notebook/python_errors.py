@@ -9,8 +9,9 @@ from typing import Any
 from IPython.core.error import UsageError as ShellUsageError
 
 from ..runtime.secrets import Masker
+from .code_places import Places
 from .scrolls import as_shown, stable
-from .tracebacks import Places, cut, traceback_of
+from .tracebacks import cut, traceback_of
 
 LONGEST = 5_000  # characters
 

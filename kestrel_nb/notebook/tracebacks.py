@@ -10,12 +10,13 @@ import builtins
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
+
+from .code_places import Places
 
 MESSAGE = 2_000  # characters of one error's message
 LINE = 300  # characters of a line of source
@@ -27,65 +28,8 @@ DEPTH = 3  # groups inside groups
 NAMES = 5_000  # looked through for a near one
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{8,}\b")
-_PACKAGES = re.compile(r".*[\\/](?:site-packages|dist-packages|python3\.\d+)[\\/]")
 _CAUSE = "The error above was the direct cause of this one:"
 _CONTEXT = "While the error above was being handled, this one happened:"
-
-Kind = Literal["cell", "other", "file", "library"]
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where code comes from. ``counts``: file name of a cell -> its execution count; ``count``: that of the failed
-    cell, whose text as it was typed is ``source``. ``mask`` hides keys."""
-
-    workspace: str
-    source: str
-    count: int | None
-    counts: Mapping[str, int]
-    mask: Callable[[str], str]
-
-    def kind(self, file: str) -> Kind:
-        """Whose code it is."""
-        if file in self.counts:
-            return "cell" if self.counts[file] == self.count else "other"
-        if file == "<timed exec>":  # what %%time runs
-            return "cell"
-        if self.workspace and file.startswith(self.workspace + "/") and not _PACKAGES.match(file):
-            return "file"
-        return "library"
-
-    def name(self, file: str) -> str:
-        """The place as it is shown: nothing that tells about this machine."""
-        kind = self.kind(file)
-        if kind in ("cell", "other"):
-            return "Cell" if kind == "cell" else "Another cell"
-        if kind == "file":
-            return f'File "{self.mask(file[len(self.workspace) + 1 :])}"'
-        inside = _PACKAGES.sub("", file)
-        short = inside if inside != file or file.startswith("<") else "/".join(re.split(r"[\\/]", file)[-2:])
-        return f'File "{self.mask(short[-200:])}"'
-
-    def line(self, file: str, number: int) -> int:
-        """A line's number in the cell as it was typed: lines before the first are dropped when it runs."""
-        if self.kind(file) != "cell":
-            return number
-        if file == "<timed exec>":
-            return number + self._first() + 1
-        return number + self._first()
-
-    def _first(self) -> int:
-        lines = self.source.split("\n")
-        return next((index for index, line in enumerate(lines) if line.strip()), 0)
-
-    def text(self, file: str, number: int) -> str:
-        """The line ``number`` of ``file``, as it runs."""
-        line = linecache.getline(file, number).rstrip("\r\n")
-        typed = self.source.split("\n")
-        index = self.line(file, number) - 1
-        if self.kind(file) == "cell" and 0 <= index < len(typed):
-            return typed[index]
-        return line
 
 
 def failed_line(error: BaseException, places: Places) -> int | None:

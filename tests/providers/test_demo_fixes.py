@@ -13,7 +13,8 @@ from kestrel_nb.protocol.codec import parse_call
 from kestrel_nb.protocol.messages import create_message, tool_message
 from kestrel_nb.protocol.tools import ToolSchema
 from kestrel_nb.providers.demo import DemoModel
-from kestrel_nb.providers.demo.repairs import Case, Look, Mend, repair
+from kestrel_nb.providers.demo.cases import Case, Look, Mend
+from kestrel_nb.providers.demo.repairs import repair
 from kestrel_nb.runtime.models import CompletionRequest
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

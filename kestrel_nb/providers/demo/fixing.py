@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from ...protocol.messages import ToolCallPart, ToolResultPart
 from ...protocol.tools import ToolSchema
 from ...runtime.models import CompletionRequest
+from .cases import Case, Look, Mend
 from .offered import Step, fit, tool_for
 from .outcomes import exchanges, follow
 from .phrases import Op
 from .quoting import code, inline
-from .repairs import Case, Look, Mend, repair
+from .repairs import repair
 
 _ASKED = re.compile(r"A cell of my notebook failed\. (Propose|It is too long|Explain)\b")
 _BLOCKS = re.compile(r"^The (cell|traceback):\n(`{3,})\w+\n(.*?)\n\2$", re.M | re.S)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
+from .cases import Case, Known, Look, Mend, tree_of
 from .quoting import code
+from .syntax_repairs import syntax_error
 
 _FROM = {
     "collections": "Counter OrderedDict defaultdict deque",
@@ -38,43 +39,6 @@ IMPORTS = {
 """Names that nearly always mean one import."""
 
 MODULES = ("numpy", "pandas", "matplotlib", "seaborn", "scipy", "sklearn", "polars", "requests", "IPython", "plotly")
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What failed: the cell, the type of its error and what that says, and the last line of the cell it came through
-    (from 1 on; 0: unknown)."""
-
-    source: str
-    type: str
-    message: str
-    line: int
-
-    @property
-    def failing(self) -> str:
-        """The text of the line that failed."""
-        lines = self.source.split("\n")
-        return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Mend:
-    """A corrected cell and a sentence that says what was changed."""
-
-    code: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What has to be known first: the names of all variables, or what one of them is like."""
-
-    variable: str = ""
-
-
-Known = Callable[[Look], str | None]
-"""What a look has shown; None when it was not taken, an empty text when it can't be or showed nothing."""
 
 
 def repair(case: Case, known: Known) -> Mend | Look | None:
@@ -282,80 +246,6 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-# ---- syntax -------------------------------------------------------------------------------------------------------
-
-
-def _syntax_error(case: Case, known: Known) -> Mend | None:
-    lines = case.source.split("\n")
-    if not 0 < case.line <= len(lines):
-        return None
-    for tries in (_colon, _brackets, _quote, _comparison, _print):
-        for candidate, why in tries(case, lines):
-            if tree_of(candidate) is not None:
-                return Mend(candidate, why)
-    return None
-
-
-def _line_changed(lines: Sequence[str], number: int, text: str) -> str:
-    return "\n".join([*lines[: number - 1], text, *lines[number:]])
-
-
-def _colon(case: Case, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if case.message != "expected ':'":
-        return
-    line, why = lines[case.line - 1].rstrip(), f"A colon was missing at the end of line {case.line}."
-    yield _line_changed(lines, case.line, f"{line}:"), why
-    for mark in re.finditer(r"\s*#", line):
-        yield _line_changed(lines, case.line, f"{line[: mark.start()]}:{line[mark.start() :]}"), why
-
-
-def _brackets(case: Case, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if not re.search(r"was never closed|incomplete input|unexpected EOF|forgot a comma|invalid syntax", case.message):
-        return
-    for number in dict.fromkeys((case.line, len("\n".join(lines).rstrip().split("\n")))):
-        missing = _open_brackets("\n".join(lines[:number]))
-        if missing:
-            text = lines[number - 1].rstrip() + missing
-            many = "brackets were" if len(missing) > 1 else "bracket was"
-            yield _line_changed(lines, number, text), f"The closing {many} missing in line {number}: {code(missing)}."
-
-
-def _open_brackets(text: str) -> str:
-    """What would close the brackets that ``text`` leaves open; nothing when a string or a bracket is odd."""
-    bare = re.sub(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|#[^\n]*", "", text, flags=re.S)
-    stack: list[str] = []
-    for mark in re.findall(r"[()\[\]{}'\"]", bare):
-        if mark in _CLOSING:
-            stack.append(_CLOSING[mark])
-        elif not stack or stack.pop() != mark:
-            return ""
-    return "".join(reversed(stack))
-
-
-def _quote(case: Case, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if not case.message.startswith("unterminated string literal"):
-        return
-    line = lines[case.line - 1].rstrip()
-    for quote in sorted({mark for mark in line if mark in "'\""}, key=line.rindex, reverse=True):
-        for end in range(len(line), len(line.rstrip(")]},:; ")) - 1, -1):
-            text = f"{line[:end]}{quote}{line[end:]}"
-            yield _line_changed(lines, case.line, text), f"A closing quote was missing in line {case.line}."
-
-
-def _comparison(case: Case, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    single = list(re.finditer(r"(?<![=!<>:+\-*/%|&^@])=(?!=)", lines[case.line - 1]))
-    if "instead of '='" in case.message and len(single) == 1:
-        line, at = lines[case.line - 1], single[0].start()
-        text = f"{line[:at]}={line[at:]}"
-        yield _line_changed(lines, case.line, text), f"Line {case.line} assigns with {code('=')} where it compares."
-
-
-def _print(case: Case, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    old = re.fullmatch(r"(\s*)print\s+(.+?)\s*", lines[case.line - 1])
-    if "Missing parentheses in call to 'print'" in case.message and old:
-        yield _line_changed(lines, case.line, f"{old[1]}print({old[2]})"), "print needs parentheses."
-
-
 _RULES: dict[str, Callable[[Case, Known], Mend | Look | None]] = {
     "NameError": _name_error,
     "AttributeError": _attribute_error,
@@ -363,21 +253,11 @@ _RULES: dict[str, Callable[[Case, Known], Mend | Look | None]] = {
     "KeyError": _key_error,
     "ColumnNotFoundError": _key_error,
     "TypeError": _type_error,
-    "SyntaxError": _syntax_error,
+    "SyntaxError": syntax_error,
 }
 
 
 # ---- text and tree ------------------------------------------------------------------------------------------------
-
-
-def tree_of(source: str) -> ast.Module | None:
-    """The cell as Python reads it, lines of magics and of the shell set aside; None when it can't be read."""
-    lines = source.split("\n")
-    plain = "\n".join(re.sub(r"^(\s*)(?:%%|[%!?]).*", r"\1pass", line) for line in lines)
-    try:
-        return ast.parse(plain)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _span(node: ast.expr) -> tuple[int, int, int]:
