@@ -870,3 +870,11 @@ def test_the_save_shortcut_reaches_the_front_end_and_others_do_not(fake: FakePag
         seen = [pressed for pressed in page.evaluate(f"() => window.{name}") if pressed not in ("Control", "Meta")]
         assert seen == ["s", "s"]
     expect(page.locator(".kestrel-run")).to_have_attribute("data-lm-suppress-shortcuts", "true")
+
+
+def test_the_question_about_a_cell_says_what_becomes_of_it(fake: FakePage) -> None:
+    preview = DiffPreview(path="cell", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", added=1, removed=1)
+    waiting(fake, request("insert_cell", {"code": "y"}, preview))
+    expect(fake.page.locator(".kestrel-ask > span").first).to_have_text(
+        "May it run insert_cell to add the changed cell below?"
+    )
