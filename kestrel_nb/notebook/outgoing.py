@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..protocol.errors import UsageError
+from ..runtime.prompts import title_from_input
 from ..runtime.session import AgentSession
 from .disclosure import LEVELS, Level
 from .disclosure_kinds import hides
@@ -28,8 +29,9 @@ NAME = 80  # characters of a variable's name
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """``text`` as it is sent, and the ``rows`` of what it discloses."""
+    """``text`` as it is sent for what was ``typed``, and the ``rows`` of what it discloses."""
 
+    typed: str
     text: str
     rows: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[Note, ...] = ()
@@ -37,7 +39,10 @@ class Outgoing:
     variables: Snapshot | None = None
 
     def remember(self, session: AgentSession) -> None:
-        """The message has gone out in ``session``."""
+        """The message has gone out in ``session``, which is named after what a person typed, not after a schema."""
+        named = session.title == title_from_input(self.text)
+        if named and self.text != self.typed:
+            session.rename(title_from_input(self.typed))
         if self.levels:
             known: dict[str, Level] = session.metadata.setdefault(DISCLOSED, {})
             for name, level in self.levels.items():
@@ -62,7 +67,7 @@ def compose(
         now = snapshot({name: value for name, value in variables.items() if not isinstance(value, RunHandle)})
         news, told = _news(changes(session.metadata.get(CONTEXT) or Snapshot({}), now))
         text, sent = text + news, (*sent, *told)
-    return Outgoing(text, tuple(asdict(row) for row in sent), found.notes, found.levels, now)
+    return Outgoing(prompt, text, tuple(asdict(row) for row in sent), found.notes, found.levels, now)
 
 
 def _refuse_values(found: Interpolated) -> None:

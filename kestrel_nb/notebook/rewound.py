@@ -9,7 +9,8 @@ from typing import Any
 from ..protocol.errors import UsageError
 from ..protocol.messages import ChatMessage
 from ..runtime.session import AgentSession
-from .outgoing import CONTEXT, DISCLOSED
+from .inspecting import DISCLOSED
+from .outgoing import CONTEXT
 from .rendering import escape_text
 from .visible import visible
 

@@ -200,3 +200,10 @@ def test_interrupt_reaches_a_value_that_hangs(kernel: Kernel) -> None:
     assert outcome.status == "error"
     assert outcome.reply["traceback"] == ["kestrel: interrupted before the request was sent"]
     assert kernel.ok("%%kestrel\nhello").displayed
+
+
+def test_a_session_is_named_after_what_was_typed(kernel: Kernel) -> None:
+    kernel.ok("%kestrel new named")
+    kernel.ok("%%kestrel\n{df} has how many cities?")
+    assert "DataFrame, 3 rows" in arrived(kernel) or "3 × 4" in arrived(kernel)
+    assert kernel.ok("print(app.sessions.get('named').title)").text == "{df} has how many cities?\n"
