@@ -165,7 +165,9 @@ def diff_of(state: ViewState, row: Block, caps: Caps) -> tuple[list[tuple[str, s
     more = len(lines) - most
     rest = f"{more:,} more {'line' if more == 1 else 'lines'}" if more > 0 else ""
     kept = list(zip(lines, row["diff"]["numbers"], strict=False))[:most]
-    return kept, _elsewhere(state, rest) if row["code"] else rest
+    if not row["code"]:
+        return kept, rest
+    return kept, _elsewhere(state, rest) or f"The code without the marks is in {state['handle']}.messages"
 
 
 def _elsewhere(state: ViewState, rest: str) -> str:

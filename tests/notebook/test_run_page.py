@@ -876,5 +876,5 @@ def test_the_question_about_a_cell_says_what_becomes_of_it(fake: FakePage) -> No
     preview = DiffPreview(path="cell", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", added=1, removed=1)
     waiting(fake, request("insert_cell", {"code": "y"}, preview))
     expect(fake.page.locator(".kestrel-ask > span").first).to_have_text(
-        "May it run insert_cell to add the changed cell below?"
+        "May it run insert_cell to add a corrected cell?"
     )
