@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ SAYS = {
     "approve": "Approved by the policy for notebooks that run without a person (approve).",
     "fail": "Declined by the policy for notebooks that run without a person (fail).",
 }
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LIMIT = 90  # seconds; a hang would last the 15 minutes of an approval
 
 
@@ -106,6 +108,13 @@ def test_nbval_compares_strictly_twice(tmp_path: Path) -> None:
         for _ in range(2):
             done = run(tmp_path, policy, "pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
             assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_notebook_on_your_data_says_its_policy_itself(tmp_path: Path) -> None:
+    shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
+    shutil.copy(NOTEBOOKS / "01_your_data.ipynb", tmp_path / "done.ipynb")
+    done = run(tmp_path, "fail", "pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_nbval_ends_under_the_policy_that_fails_too(tmp_path: Path) -> None:

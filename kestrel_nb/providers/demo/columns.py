@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .python_text import quoted
 from .quoting import code
@@ -118,6 +119,7 @@ def _only(found: Sequence[int], heard: Sequence[str], columns: Sequence[Column])
     return found[0]
 
 
+@lru_cache(1_000)
 def _spoken(column: Column) -> tuple[tuple[str, ...], ...]:
     """The whole name in words, and without its unit: at the end, or in brackets."""
     whole = words_of(column.name)

@@ -66,7 +66,12 @@ def _table(text: str, found: re.Match[str], name: str) -> tuple[Table, int]:
 
 
 def _lines(text: str, start: int) -> Iterator[str]:
-    return iter(text[start + 1 :].split("\n"))
+    """The lines below the one that ends at ``start``."""
+    while start < len(text):
+        end = text.find("\n", start + 1)
+        end = len(text) if end < 0 else end
+        yield text[start + 1 : end]
+        start = end
 
 
 def _columns(lines: list[str], name: str, width: int) -> Iterator[Column]:
