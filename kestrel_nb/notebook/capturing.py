@@ -2,31 +2,29 @@
 
 Whose output it is goes by context: what runs in the context of a capture, in its tasks, and in the threads that were
 started there is caught by the streams, the display publisher and the traceback writer themselves, which stay the
-objects that they were. So a logging handler of an earlier cell is caught, and a cell that runs meanwhile is not. What
-a program writes to the file descriptors belongs to nobody; it is taken to come from the code that is being captured.
+objects that they were. So a logging handler of an earlier cell is caught, and a cell that runs meanwhile is not.
+Programs write to file descriptors: see ``descriptors``.
 """
 
 from __future__ import annotations
 
 import builtins
 import os
-import select
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from typing import Any
 
+from .descriptors import Descriptors
 from .disclosure import Level, disclose, is_table
 from .pictures import Picture, picture_in
 from .scrolls import Entry, Scroll, as_shown
 
 PICTURES = 50  # kept; more are counted
 SHOWN = 4_000  # characters of one display or value
-DRAIN_S = 0.1  # how long output of programs is waited for that stands in the pipe
 
 _ACTIVE: ContextVar[Capture | None] = ContextVar("kestrel_capture", default=None)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -58,7 +56,7 @@ class Capture:
         self._pid = os.getpid()
         self._displays: dict[str, tuple[Entry, int | None]] = {}
         self._clear_next = False
-        self._settles = True  # False once a program was seen that writes without end
+        self.descriptors = Descriptors(self._hear)
 
     # ---- what comes in ----------------------------------------------------------------------------------------
 
@@ -68,8 +66,7 @@ class Capture:
             with suppress(OSError):
                 os.write(2 if name == "stderr" else 1, text.encode("utf-8", "replace"))
             return
-        if self._settles:  # what a program has written before this came before it
-            self._settles = drain()
+        self.descriptors.drain()  # what a program has written before this came before it
         self._add(name, text)
 
     def show(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None, update: bool) -> None:
@@ -115,12 +112,18 @@ class Capture:
             self._forget()
 
     def _add(self, kind: str, text: str) -> Entry | None:
+        if kind == "shown":
+            self.descriptors.drain()
         if self.closed:
             return None
         if self._clear_next:
             self._clear_next = False
             self._forget()
         return self.scroll.add(kind, text)
+
+    def _hear(self, name: str, text: str) -> None:
+        """What a program has written."""
+        self._add(name, text)
 
     def _forget(self) -> None:
         self.scroll.clear()
@@ -170,24 +173,20 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 # ---- the ways out -------------------------------------------------------------------------------------------------
 
-_current: Capture | None = None  # the one whose code runs: there is one at a time
-
 
 @contextmanager
 def capturing(capture: Capture, shell: Any) -> Iterator[None]:
     """Catch what this context gives until the end of the block; what comes later from its threads is dropped."""
-    global _current
     for name in ("stdout", "stderr"):
         _route(getattr(sys, name), "write", _Write, name)
         _route(getattr(sys, name), "close", _Close, name)
     _route(shell.display_pub, "publish", _Publish)
     _route(shell.display_pub, "clear_output", _Clear)
-    token, before, _current = _ACTIVE.set(capture), _current, capture
+    token = _ACTIVE.set(capture)
     try:
         yield
     finally:
-        drain()
-        _current = before
+        capture.descriptors.close()
         capture.closed = True
         _ACTIVE.reset(token)
 
@@ -210,12 +209,6 @@ def _route(owner: Any, name: str, kind: type[_Route], *more: str) -> None:
 class _Write(_Route):
     def __call__(self, text: Any) -> Any:
         capture = _ACTIVE.get()
-        if (
-            capture is None
-            and _current is not None
-            and threading.current_thread() is getattr(self._owner, "watch_fd_thread", None)
-        ):
-            capture = _current
         if capture is None:
             return self._original(text)
         if not isinstance(text, str):
@@ -251,25 +244,6 @@ class _Clear(_Route):
     def __call__(self, wait: bool = False) -> Any:
         capture = _ACTIVE.get()
         return self._original(wait) if capture is None else capture.clear(wait)
-
-
-def drain() -> bool:
-    """Wait, a moment at most, until the output of programs that stands in a stream's pipe was read: whether it was."""
-    settled = True
-    for stream in (sys.stdout, sys.stderr):
-        pipe = getattr(stream, "_fid", None)
-        if type(pipe) is not int or getattr(stream, "watch_fd_thread", None) is threading.current_thread():
-            continue
-        deadline = time.monotonic() + DRAIN_S
-        waited = False
-        with suppress(OSError, ValueError):
-            while select.select([pipe], [], [], 0)[0] and time.monotonic() < deadline:
-                waited = True
-                time.sleep(0.001)
-        if waited:
-            settled = settled and time.monotonic() < deadline
-            time.sleep(0.002)  # from the pipe to the capture
-    return settled
 
 
 def start_in_context(start: Callable[[threading.Thread], None], capture: Capture) -> Callable[[threading.Thread], None]:

@@ -12,35 +12,31 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import builtins
-import getpass
 import inspect
-import os
-import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from IPython.core.displayhook import DisplayHook
-from IPython.core.error import InputRejected
-from IPython.core.error import UsageError as ShellUsageError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from ..protocol.errors import ToolCallError
 from ..runtime.signals import CancelSignal
-from .capturing import Capture, active, capturing, no_input, start_in_context
+from .capturing import Capture, active, capturing
 from .disclosure import Level
 from .failures import failures_of
 from .mutations import changed_names
 from .python_errors import error_text
-from .stepping import Attribute, Inside, Item, Method, Place, Stepping, Stopper, end_children_of
+from .stand_ins import StandIns
+from .stepping import Inside, Stepping, Stopper, end_children_of
+from .surroundings import Surroundings
 from .variables import Changes, changes, snapshot, user_variables
 
 LONGEST = 200_000  # characters of code
 
-_BAD_SYNTAX = (InputRejected, OverflowError, SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 _NO_END = "code of run_python can't end the kernel; restart it with the front end"
 _locks: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()  # by shell: code of two calls never mixes
 
@@ -87,7 +83,7 @@ async def run_python(
         raise ToolCallError("code of run_python can't use run_python")
     async with _locks.setdefault(shell, asyncio.Lock()):
         run = _Run(shell, code, level)
-        before = _Surroundings(shell)
+        before = Surroundings(shell)
         try:
             with shell.builtin_trap, capturing(run.capture, shell):
                 await run.work(stop, limit_s)
@@ -109,10 +105,14 @@ class _Run:
         self._shell, self._code = shell, code
         self._tasks = asyncio.all_tasks()
         self._file = "<run_python>"
-        self._asked_to_end = False
-        self._places = _places(shell, self)
-        around = failures_of(shell).unwatched
-        self._inside = Inside([(place, own) for place, own, _ in self._places], around)
+        self._stand_ins = StandIns(shell, self.capture, self._say)
+        self._places = self._stand_ins.places()
+        self._inside = Inside([(place, own) for place, own, _ in self._places], self._around)
+
+    @contextmanager
+    def _around(self) -> Iterator[None]:
+        with failures_of(self._shell).unwatched(), self.capture.descriptors:
+            yield
 
     async def work(self, stop: CancelSignal, limit_s: float) -> None:
         """Run it; what it raises becomes text."""
@@ -126,13 +126,13 @@ class _Run:
         with Stopper(self._file, limit_s, stop) as stopper:
             self._inside.stopper = stopper
             try:
+                result.error_before_exec = error
                 if error is None:
                     error = await self._run(transformed, info, result)
-                else:
-                    result.error_before_exec = error
             except BaseException as stopped:
                 error = self._kept(stopped, stopper, stop)
-                result.error_in_exec = error
+                if result.error_before_exec is None:
+                    result.error_in_exec = error
             finally:
                 self._trigger("post_execute")
                 self._trigger("post_run_cell", result)
@@ -161,38 +161,41 @@ class _Run:
         return str(compiler.cache(transformed, count, raw_code=self._code))
 
     async def _run(self, transformed: str, info: Any, result: Any) -> BaseException | None:
-        """The error that the code ended in. Raises what may have come from outside: see ``_kept``."""
+        """Raises what the code raised, what kept it from being compiled, and what came from outside: see ``_kept``.
+        No coroutine can raise StopIteration: that is given back."""
         shell = self._shell
         self._trigger("pre_execute")
         self._trigger("pre_run_cell", info)
         compiler = shell.compiler_class()  # a future statement of the code is none of the user's cells
         compiler.flags = shell.compile.flags
-        try:
-            with self._inside:
-                nodes = shell.transform_ast(compiler.ast_parse(transformed, filename=self._file)).body
-        except _BAD_SYNTAX as error:
-            result.error_before_exec = error
-            return error
-        for node, mode in _modes(nodes, shell.ast_node_interactivity):
-            module = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
+        with self._inside, _noted(result):
+            nodes = shell.transform_ast(compiler.ast_parse(transformed, filename=self._file)).body
+        statements = _modes(nodes, shell.ast_node_interactivity)
+        while True:
             try:
-                with self._inside, compiler.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0):
-                    compiled = compiler(module, self._file, mode)
-            except _BAD_SYNTAX as error:
-                result.error_before_exec = error
+                with self._inside:
+                    awaited = self._until_await(statements, compiler, result)
+            except StopIteration as error:
+                result.error_in_exec = error
                 return error
-            self.ran.append(node)
-            await self._statement(compiled)
-        return None
+            if awaited is None:
+                return None
+            await Stepping(awaited, self._inside)
 
-    async def _statement(self, compiled: Any) -> None:
-        __tracebackhide__ = "__ipython_bottom__"
+    def _until_await(self, statements: Iterator[tuple[ast.stmt, str]], compiler: Any, result: Any) -> Any:
+        """Run statements up to one that awaits, and give that one. In one stretch: a process that a statement forks
+        goes on with the next."""
         shell = self._shell
-        if compiled.co_flags & inspect.CO_COROUTINE:
-            await Stepping(eval(compiled, shell.user_global_ns, shell.user_ns), self._inside)
-        else:
-            with self._inside:
-                exec(compiled, shell.user_global_ns, shell.user_ns)
+        for node, mode in statements:
+            module = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
+            with _noted(result), compiler.extra_flags(flags):
+                compiled = compiler(module, self._file, mode)
+            self.ran.append(node)
+            if compiled.co_flags & inspect.CO_COROUTINE:
+                return eval(compiled, shell.user_global_ns, shell.user_ns)
+            exec(compiled, shell.user_global_ns, shell.user_ns)
+        return None
 
     def _kept(self, error: BaseException, stopper: Stopper, stop: CancelSignal) -> BaseException:
         """``error`` when it is the code's own or the time limit's. Raises it when a person stopped the run."""
@@ -210,45 +213,17 @@ class _Run:
     def _take(self, error: BaseException, timed_out: bool) -> None:
         self.finished.error_type = type(error).__name__
         if not timed_out:
-            self.finished.error = error_text(self._shell, error, self._code, self._file)
-            if isinstance(error, SystemExit) or self._asked_to_end:
+            self.finished.error = self._say(error)
+            if isinstance(error, SystemExit) or self._stand_ins.asked_to_end:
                 self.finished.error += f"\n{_NO_END}"
         error.__traceback__ = None  # else the frames keep the user's objects alive
+
+    def _say(self, error: BaseException) -> str:
+        return error_text(self._shell, error, self._code, self._file)
 
     def _trigger(self, event: str, *values: Any) -> None:
         with self._inside:
             self._shell.events.trigger(event, *values)
-
-    # ---- in the place of what the process has -----------------------------------------------------------------
-
-    def show_error(self, kind: type[BaseException], error: BaseException, lines: Sequence[str]) -> None:
-        """``shell._showtraceback``: an error that a magic or a formatter has caught."""
-        self.capture.fail(error_text(self._shell, error, self._code, self._file))
-
-    def refuse_end(self, *_: Any) -> None:
-        """``shell.ask_exit``, behind ``exit`` and ``quit``."""
-        self._asked_to_end = True
-        raise SystemExit(0)
-
-    def take_payload(self, payload: Any, *_: Any, **__: Any) -> None:
-        """``payload_manager.write_payload``: a page of help is output, a next input is nobody's."""
-        data = payload.get("data") if isinstance(payload, dict) else None
-        if isinstance(data, dict):
-            self.capture.show(data, {}, None, False)
-
-    def keep_extension(self, name: str) -> Any:
-        """``unload_extension`` and ``reload_extension``, which would end the very run."""
-        if name.partition(".")[0] == "kestrel_nb":
-            raise ShellUsageError("kestrel_nb can't be unloaded by code that it runs")
-        manager = self._shell.extension_manager
-        return type(manager).unload_extension(manager, name)
-
-    def keep_or_reload(self, name: str) -> Any:
-        """See ``keep_extension``."""
-        if name.partition(".")[0] == "kestrel_nb":
-            raise ShellUsageError("kestrel_nb can't be reloaded by code that it runs")
-        manager = self._shell.extension_manager
-        return type(manager).reload_extension(manager, name)
 
     # ---- afterwards -------------------------------------------------------------------------------------------
 
@@ -256,7 +231,7 @@ class _Run:
         """Notes about threads, tasks and replaced streams."""
         notes = self.finished.notes
         left = self._inside.left()
-        replaced = [name for place, own, name in self._places if name and left[place] is not (own or left[place])]
+        replaced = [name for place, own, name in self._places if name and left[place] is not own]
         if replaced:
             notes.append(f"{', '.join(replaced)} was replaced by the code and put back after it")
         threads = sum(thread.is_alive() and not _is_helper(thread) for thread in self.capture.threads)
@@ -278,30 +253,14 @@ def _is_of(task: asyncio.Task[Any], namespace: dict[str, Any]) -> bool:
     return not task.done() and frame is not None and frame.f_globals is namespace
 
 
-def _places(shell: Any, run: _Run) -> list[tuple[Place, Any, str]]:
-    """What the code finds in its own way: the place, what stands there (None: what does already), and a name for what
-    is worth telling when the code has replaced it."""
-    hook, manager, thread_start = shell.displayhook, shell.extension_manager, threading.Thread.start
-    last = ("last_type", "last_value", "last_traceback", "last_exc")
-    kept = ("execution_count", "last_execution_result", "last_execution_succeeded", "_last_traceback")
-    return [
-        (Attribute(sys, "stdout"), sys.stdout, "sys.stdout"),
-        (Attribute(sys, "stderr"), sys.stderr, "sys.stderr"),
-        (Attribute(sys, "displayhook"), run.capture.give, "sys.displayhook"),
-        (Attribute(sys, "excepthook"), shell.excepthook, ""),
-        (Attribute(builtins, "input"), no_input, ""),
-        (Attribute(getpass, "getpass"), no_input, ""),
-        (Attribute(threading.Thread, "start"), start_in_context(thread_start, run.capture), ""),
-        (Method(shell, "ask_exit"), run.refuse_end, ""),
-        (Method(shell, "_showtraceback"), run.show_error, ""),
-        (Method(shell.payload_manager, "write_payload"), run.take_payload, ""),
-        (Method(manager, "unload_extension"), run.keep_extension, ""),
-        (Method(manager, "reload_extension"), run.keep_or_reload, ""),
-        *((Attribute(sys, name), None, "") for name in last),
-        *((Attribute(shell, name), None, "") for name in kept),
-        *((Attribute(hook, name), None, "") for name in ("exec_result", "_", "__", "___")),
-        *((Item(shell.user_ns, name), None, "") for name in ("_", "__", "___")),
-    ]
+@contextmanager
+def _noted(result: Any) -> Iterator[None]:
+    """What is raised here came before any of the code could run."""
+    try:
+        yield
+    except BaseException as error:
+        result.error_before_exec = error
+        raise
 
 
 def execution_info(code: str, transformed: str) -> Any:
@@ -343,45 +302,3 @@ def _assigned(node: ast.stmt) -> Iterator[ast.stmt]:
         target = node.target
     if isinstance(target, ast.Name):
         yield ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.Name(target.id, ast.Load())), node))
-
-
-class _Surroundings:
-    """The variables, the working folder and the environment before the code."""
-
-    def __init__(self, shell: Any) -> None:
-        self.variables = snapshot(user_variables(shell))
-        self._folder, self._environment = _folder(), dict(os.environ)
-        self._builtins = dict(vars(builtins))
-
-    def news(self) -> list[str]:
-        """What the code has changed of the process, in sentences. Names only, no values."""
-        notes = []
-        folder, environment, named = _folder(), dict(os.environ), vars(builtins)
-        if folder != self._folder:
-            notes.append(f"the working folder is now {_short(folder, self._folder)}")
-        names = {*self._environment, *environment}
-        if changed := _listed(name for name in names if self._environment.get(name) != environment.get(name)):
-            notes.append(f"environment variables changed: {changed}")
-        names = {*self._builtins, *named} - {"_"}
-        if changed := _listed(n for n in names if self._builtins.get(n, n) is not named.get(n, n)):
-            notes.append(f"builtins changed: {changed}")
-        return notes
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _short(folder: str, before: str) -> str:
-    if not folder:
-        return "gone"
-    near = os.path.relpath(folder, before) if before else folder
-    return near if not near.startswith("../../..") else os.path.join("…", os.path.basename(folder))
-
-
-def _listed(names: Iterable[str]) -> str:
-    found = sorted(names)
-    return ", ".join(found[:20]) + (", …" if len(found) > 20 else "")

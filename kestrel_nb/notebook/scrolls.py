@@ -99,6 +99,7 @@ def middle_cut(text: str, limit: int) -> str:
 
 
 def _around(first: str, last: str, total: int, limit: int) -> str:
+    limit = max(0, limit - 50)  # the line itself
     head = first[: limit * 3 // 5]
     tail = last[-(limit - len(head)) :]
     left_out = max(0, total - len(head) - len(tail))

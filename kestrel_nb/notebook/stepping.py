@@ -23,6 +23,8 @@ LOOK_S = 0.25  # how often the watch looks
 AGAIN_S = 0.5  # after which code that took no notice is stopped again
 TRIES = 5  # awaits of code that takes no notice of being cancelled; then it is closed
 
+WHAT_IS_THERE: Any = object()
+
 _ABSENT: Any = object()
 
 
@@ -85,8 +87,8 @@ class Item:
 
 
 class Inside:
-    """``with inside:`` around each stretch of the code. ``places``: with what the code finds there at first, or None
-    for what is there; what it puts there itself it finds again the next time."""
+    """``with inside:`` around each stretch of the code. ``places``: with what the code finds there at first, or
+    WHAT_IS_THERE; what it puts there itself it finds again the next time."""
 
     def __init__(self, places: Sequence[tuple[Place, Any]], around: Callable[[], AbstractContextManager[Any]]) -> None:
         self._places = [place for place, _ in places]
@@ -100,7 +102,7 @@ class Inside:
     def __enter__(self) -> None:
         self._others = [place.get() for place in self._places]
         for place, own in zip(self._places, self._own, strict=True):
-            if own is not None:
+            if own is not WHAT_IS_THERE:
                 place.set(own)
         self._open = self._around()
         self._open.__enter__()

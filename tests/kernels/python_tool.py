@@ -1,11 +1,13 @@
 """A kernel in which a scripted model calls ``run_python`` and the like, and what came of the calls."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import Kernel, Outcome
+import pytest
+from harness import Kernel, Outcome, running_kernel
 
 LOAD = "%load_ext kestrel_nb"
 HERE = str(Path(__file__).parent)
@@ -42,6 +44,16 @@ print(_given())
 
 
 Call = tuple[str, dict[str, Any]]
+
+
+@contextmanager
+def real_kernel(home: Path, **env: str) -> Iterator[Kernel]:
+    """A kernel that approves, and listens to its file descriptors, which it does not below a test of pytest."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.delenv("PYTEST_CURRENT_TEST", raising=False)
+        kernel = stack.enter_context(running_kernel(home, extra_env={"KESTREL_HEADLESS": "approve", **env}))
+        patch.undo()
+        yield kernel
 
 
 def call(kernel: Kernel, *calls: Call, line: str = "") -> Outcome:

@@ -70,6 +70,8 @@ SNIPPETS: dict[str, str] = {
     "division": "def deep(n):\n    return 1 / n if n == 0 else deep(n - 1)\ndeep(3)",
     "name error": "undefined_name",
     "after an error": "x",
+    "stop iteration": "next(iter([]))",
+    "stop iteration in a coroutine": "async def empty():\n    next(iter([]))\nawait empty()",
     "raise from": "try:\n    {}['k']\nexcept KeyError as error:\n    raise ValueError('wrapped') from error",
     "syntax error": "if True print('x')",
     "indentation error": "if True:\nprint('x')",

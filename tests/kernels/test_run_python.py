@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from harness import Kernel, Outcome, running_kernel
-from python_tool import LOAD, given, prepare, python
+from harness import Kernel, Outcome
+from python_tool import LOAD, given, prepare, python, real_kernel
 from snippets import SNIPPETS
 
 PROBE = "print(__import__('probe_namespace').digests(globals()))"
@@ -20,7 +20,7 @@ OWN_LINES = re.compile(
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """The kernel in which each snippet is a cell."""
-    with running_kernel(tmp_path_factory.mktemp("cells")) as kernel:
+    with real_kernel(tmp_path_factory.mktemp("cells")) as kernel:
         kernel.ok(f"import sys as _sys\n_sys.path.insert(0, {str(__file__).rpartition('/')[0]!r})")
         yield kernel
 
@@ -28,8 +28,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """The kernel in which a model runs each snippet."""
-    extra = {"KESTREL_HEADLESS": "approve"}
-    with running_kernel(tmp_path_factory.mktemp("tools"), extra_env=extra) as kernel:
+    with real_kernel(tmp_path_factory.mktemp("tools")) as kernel:
         kernel.ok(LOAD, 60)
         yield kernel
 
@@ -72,7 +71,7 @@ def split_error(text: str) -> tuple[str, str]:
     start = re.search(r"^(Traceback \(most recent|  Cell, line \d+|  Text, line|UsageError: )", text, re.MULTILINE)
     assert start, text
     last = [m[1] for m in re.finditer(r"^(?:[\w.]+\.)?(\w+)(?:: |$)", text[start.start() :], re.MULTILINE)]
-    types = [name for name in last if name.endswith(("Error", "Group", "Exception"))]
+    types = [name for name in last if name.endswith(("Error", "Group", "Exception", "Iteration"))]
     return text[: start.start()], "ExceptionGroup" if "ExceptionGroup" in types else types[-1]
 
 
