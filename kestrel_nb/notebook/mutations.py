@@ -1,6 +1,6 @@
 """Which names a piece of code visibly changes the objects of, found in its syntax: ``df["x"] = 1``, ``rows.sort()``.
 
-Code inside functions and classes does not count: it does not run where it stands.
+Code inside functions does not count: it does not run where it stands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHANGING = frozenset(
      "extendleft", "popleft", "rotate", "fill", "resize", "put", "itemset", "partition", "subtract")
 )  # fmt: skip
 _RUNNERS = ("time", "capture", "prun", "timeit")  # cell magics that run their body in the user's namespace
-_ELSEWHERE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_ELSEWHERE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def changed_names(nodes: Iterable[ast.stmt]) -> set[str]:
@@ -24,10 +24,11 @@ def changed_names(nodes: Iterable[ast.stmt]) -> set[str]:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, _ELSEWHERE):
+        return
     yield node
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, _ELSEWHERE):
-            yield from _parts(child)
+        yield from _parts(child)
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
