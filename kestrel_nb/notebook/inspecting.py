@@ -7,7 +7,6 @@ read as they are kept, items from built-in containers and tables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from ..runtime.tools import ToolContext, ToolExecutionResult
 from ..sandbox.output import plural
 from .disclosure import HEAD_ROWS, LEVELS, Level, disclose
 from .disclosure_kinds import hides, is_a, kind_of, read
+from .references import path_of
 from .static import member_value
 from .variables import Variable, described, user_variables
 from .visible import one_line
@@ -32,9 +32,6 @@ NAMED = 80  # characters of a name
 DISCLOSED = "disclosed"  # in a session's metadata: variable -> the level that its requests have disclosed
 NO_DATA = "no_data"  # in a session's metadata: True while a run must send no values
 
-_STEP = r"""\.[^\W\d]\w*|\[(?:-?\d{1,18}|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')\]"""
-_PATH = re.compile(rf"([^\W\d]\w*)((?:{_STEP})*)")
-_STEPS = re.compile(_STEP)
 _NONE: Any = object()
 
 
@@ -130,18 +127,17 @@ class InspectVariable:
 
     def _find(self, path: str) -> tuple[list[str], Any]:
         """The names on the way, and the value. Raises ToolCallError with the nearest names."""
-        found = _PATH.fullmatch(path)
+        found = path_of(path)
         if found is None:
             raise ToolCallError(f'"{one_line(path, NAMED)}" is no variable; examples: df, df.price, config["path"]')
         variables = user_variables(self._state.shell)
-        if found[1] not in variables:
-            near = get_close_matches(found[1], variables, n=3)
+        if found[0] not in variables:
+            near = get_close_matches(found[0], variables, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else "list_variables lists them"
-            raise ToolCallError(f'no variable "{one_line(found[1], NAMED)}"; {hint}')
-        names, value = [found[1]], variables[found[1]]
-        for step in _STEPS.findall(found[2]):
-            key = step[1:] if step[0] == "." else _key(step)
-            inner = _part(value, key, dotted=step[0] == ".")
+            raise ToolCallError(f'no variable "{one_line(found[0], NAMED)}"; {hint}')
+        names, value = [found[0]], variables[found[0]]
+        for key, dotted in found[1]:
+            inner = _part(value, key, dotted=dotted)
             if inner is _NONE:
                 raise ToolCallError(f"{one_line(path, NAMED)}: {_missing(value, key)}")
             names.append(str(key))
@@ -152,11 +148,6 @@ class InspectVariable:
 def brief_of(variable: Variable) -> str:
     """Type and shape in one line; below a name like a key's the type only: the length of a password is its own."""
     return variable.type if hides(variable.name) else variable.brief
-
-
-def _key(step: str) -> int | str:
-    inside = step[1:-1]
-    return re.sub(r"\\([\\'\"])", r"\1", inside[1:-1]) if inside[0] in "'\"" else int(inside)
 
 
 def _part(value: Any, key: int | str, *, dotted: bool) -> Any:

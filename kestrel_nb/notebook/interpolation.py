@@ -20,15 +20,12 @@ from ..runtime.secrets import Masker
 from ..runtime.truncation import clean_text
 from .disclosure import HEAD_ROWS, LEVELS, Disclosed, Level, brief, disclose, is_table, type_name
 from .disclosure_kinds import hides, is_a, kind_of, name_text, read
+from .references import NAME, STEP, steps_of
 from .visible import one_line
 
-_STEP = r"""\.[^\W\d]\w*|\[(?:-?\d{1,18}|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')\]"""
-_REFERENCE = (
-    rf"(?P<path>(?P<name>[^\W\d]\w*)(?P<steps>(?:{_STEP})*))(?::(?P<level>[A-Za-z]+)(?: +(?P<rows>\d{{1,9}}))?)?"
-)
+_REFERENCE = rf"(?P<path>(?P<name>{NAME})(?P<steps>(?:{STEP})*))(?::(?P<level>[A-Za-z]+)(?: +(?P<rows>\d{{1,9}}))?)?"
 _SINGLE = re.compile(rf"\{{{_REFERENCE}\}}")
 _DOUBLE = re.compile(rf"\{{\{{{_REFERENCE}\}}\}}")
-_STEPS = re.compile(_STEP)
 
 # What IPython itself keeps in the user's namespace.
 _SHELL_NAMES = frozenset(("In", "Out", "exit", "quit", "get_ipython", "open"))
@@ -150,8 +147,8 @@ class _Work:
 
     def _value(self, match: re.Match[str]) -> Any:
         value = self._namespace[match["name"]]
-        for step in _STEPS.findall(match["steps"]):
-            value = _attribute(value, step[1:]) if step[0] == "." else _item(value, _key(step))
+        for step in steps_of(match["steps"]):
+            value = _attribute(value, str(step.key)) if step.dotted else _item(value, step.key)
         return value
 
     # ---- saying it --------------------------------------------------------------------------------------------
@@ -185,12 +182,6 @@ class _Work:
 
 
 # ---- one step -----------------------------------------------------------------------------------------------------
-
-
-def _key(step: str) -> int | str:
-    """The key in ``[...]``; in a quoted one a backslash keeps a quote or a backslash from its meaning."""
-    inside = step[1:-1]
-    return re.sub(r"\\([\\'\"])", r"\1", inside[1:-1]) if inside[0] in "'\"" else int(inside)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -260,9 +251,7 @@ def _level_of(match: re.Match[str], value: Any) -> tuple[Level | None, int]:
 
 def _telling_name(match: re.Match[str], value: Any) -> str:
     """The first name on the path that hides the value, else ""."""
-    names = [match["name"]]
-    for step in _STEPS.findall(match["steps"]):
-        names.append(step[1:] if step[0] == "." else str(_key(step)))
+    names = [match["name"], *(str(step.key) for step in steps_of(match["steps"]))]
     return next((name for name in names if hides(name, value)), "")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from .disclosure import LEVELS
 from .interpolation import DEFAULT_HEAD
 from .offers import MOST, Offer, Offers, matching
+from .references import NAME, STEP, Step, path_of, plain_key
 from .static import classes_of, from_library, member_value, public_names, type_word
 
 WIDEST = 2_000  # columns and keys that are looked at
@@ -24,10 +25,8 @@ _ABOUT = {
 }
 LEVEL_OFFERS = tuple(Offer(f"{level} {DEFAULT_HEAD}" if level == "head" else level, _ABOUT[level]) for level in LEVELS)
 _BRACE = re.compile(r"(?P<braces>\$?\{+)(?P<inside>[^{}]*)$")
-_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-_STEP = rf"(?:\.[^\W\d]\w*|\[(?:{_QUOTED}|-?\d+)\])"
 _KEY = r"""(?:"(?:[^"\\]|\\.)*|'(?:[^'\\]|\\.)*|[^\]"':]*)"""  # one that has no end yet
-_INSIDE = re.compile(rf"(?P<path>[^\W\d]\w*{_STEP}*?)(?:\.(?P<attribute>\w*)|\[(?P<key>{_KEY})|:(?P<level>[^:]*))")
+_INSIDE = re.compile(rf"(?P<path>{NAME}(?:{STEP})*?)(?:\.(?P<attribute>\w*)|\[(?P<key>{_KEY})|:(?P<level>[^:]*))")
 
 
 def placeholder_offers(variables: Mapping[str, Any], before: str, after: str) -> Offers | None:
@@ -42,12 +41,12 @@ def placeholder_offers(variables: Mapping[str, Any], before: str, after: str) ->
     found = _INSIDE.fullmatch(inside)
     if found is None:
         return None
-    root, *steps = re.findall(rf"^[^\W\d]\w*|{_STEP}", found["path"])
-    if root not in variables:
+    path = path_of(found["path"])
+    if path is None or path[0] not in variables:
         return None
     if found["level"] is not None:
         return matching(found["level"], LEVEL_OFFERS)
-    value = _value(variables[root], steps)
+    value = _value(variables[path[0]], path[1])
     if found["attribute"] is not None:
         return _first(matching(found["attribute"], _attributes(value)))
     return _first(_keys(value, found["key"], after))
@@ -57,24 +56,12 @@ def _first(offers: Offers) -> Offers:
     return Offers(offers.fragment, offers.items[:MOST])
 
 
-def _value(value: Any, steps: list[str]) -> Any:
+def _value(value: Any, steps: list[Step]) -> Any:
     """The value that ``steps`` lead to, or None when only code could say it."""
-    for step in steps:
-        name = step[1:] if step.startswith(".") else _key(step[1:-1])
-        if step.startswith(".") and name not in _columns(value):
-            value = member_value(value, str(name))
-        else:
-            value = _item(value, name)
+    for key, dotted in steps:
+        by_name = dotted and key not in _columns(value)
+        value = member_value(value, str(key)) if by_name else _item(value, key)
     return value
-
-
-def _key(word: str) -> str | int:
-    return int(word) if word[-1].isdigit() else _plain(word[1:-1])
-
-
-def _plain(text: str) -> str:
-    """What stands in quotes, without the backslashes that keep quotes from closing."""
-    return re.sub(r"\\([\\'\"])", r"\1", text)
 
 
 def _item(value: Any, key: str | int) -> Any:
@@ -110,6 +97,6 @@ def _keys(value: Any, typed: str, after: str) -> Offers:
     quote = typed[:1] if typed.startswith(("'", '"')) else ""
     mark = quote or '"'
     end = "" if after.startswith((mark, "]")) else f"{mark}]"
-    word = _plain(typed[len(quote) :])
+    word = plain_key(typed[len(quote) :])
     texts = [re.sub(rf"([\\{mark}])", r"\\\1", name) for name in names if name.startswith(word) and name.isprintable()]
     return Offers(typed, tuple(Offer(f"{mark}{text}{end}", about) for text in texts))
