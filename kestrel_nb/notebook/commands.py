@@ -187,7 +187,7 @@ async def _decline(state: NotebookState, words: list[str]) -> Any:
 
 async def _answer(state: NotebookState, word: str, decision: ApprovalDecision) -> Any:
     """Answer, and show the run that goes on here, if one does."""
-    from .run_cell import Screen
+    from .screen import Screen
 
     await state.app.initialize()
     await state.app.sessions.refresh()

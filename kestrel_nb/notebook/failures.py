@@ -165,7 +165,7 @@ def _count_of(error: BaseException, counts: Any) -> int | None:
 
 def _is_ours(error: BaseException, source: str) -> bool:
     """True when the cell needs no fixing: it was stopped, or a run or a command of ours in it said what is wrong."""
-    from .run_cell import RunError
+    from .screen import RunError
 
     if stopped_on_purpose(error) or isinstance(error, RunError):
         return True

@@ -183,7 +183,7 @@ def test_nothing_of_the_users_is_kept_alive(cells: Cells) -> None:
         "raise KeyboardInterrupt",
         "import warnings\nwarnings.simplefilter('ignore')\nraise SystemExit(3)",
         "import asyncio\nraise asyncio.CancelledError",
-        "from kestrel_nb.notebook.run_cell import RunError\nraise RunError('no')",
+        "from kestrel_nb.notebook.screen import RunError\nraise RunError('no')",
         "from kestrel_nb.notebook.waiting import CellInterrupted\nraise CellInterrupted('no')",
         "from IPython.core.error import UsageError\n'''\n%%kestrel -x\n'''\nraise UsageError('no')",
         "x = 1",
