@@ -15,6 +15,7 @@ from . import doctor, fixing, helping, history, policy
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
+from .screen import Screen
 from .state import NotebookState, current, variables_of
 from .user_tools import is_tool
 from .waiting import interruptible
@@ -187,8 +188,6 @@ async def _decline(state: NotebookState, words: list[str]) -> Any:
 
 async def _answer(state: NotebookState, word: str, decision: ApprovalDecision) -> Any:
     """Answer, and show the run that goes on here, if one does."""
-    from .screen import Screen
-
     await state.app.initialize()
     await state.app.sessions.refresh()
     id = state.approval_id(word)

@@ -12,6 +12,7 @@ from .cell import CellOptions
 from .command import Command
 from .failures import Failure
 from .inserting import InsertCell
+from .run_cell import prepare, show
 from .state import NotebookState
 
 LOOKING = ("list_variables", "inspect_variable")  # what changes nothing
@@ -42,8 +43,6 @@ async def _explain(state: NotebookState, words: list[str]) -> None:
 
 async def _send(state: NotebookState, words: list[str], word: str, tools: tuple[str, ...]) -> None:
     """Work one request about the last failed cell in this cell. Raises UsageError when no cell has failed."""
-    from .run_cell import prepare, show
-
     failure = state.failures.last
     if failure is None:
         raise UsageError(NOTHING_FAILED.format(word=word))
