@@ -211,8 +211,9 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
     inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
     plain = plain or isinstance(inserted, bool)
-    table = None if plain else table_of(without_figures(event.data))
-    content = visible(event.content)
+    text, data = _seen(event)
+    table = None if plain else table_of(without_figures(data))
+    content = visible(text)
     result = result_line(event.tool, event.content, event.data, table, row["image_count"])
     return {
         **row,
@@ -227,6 +228,15 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
+
+
+def _seen(event: ev.ToolExecuted) -> tuple[str, Any]:
+    """The text for the person, and the data: what was kept from the model stands in those as ``unsent``."""
+    unsent = event.data.get("unsent") if isinstance(event.data, Mapping) else None
+    if not isinstance(unsent, str):
+        return event.content, event.data
+    text = f"{event.content}\n\nNot sent to the model:\n{unsent}"
+    return text, {key: value for key, value in event.data.items() if key != "unsent"}
 
 
 def _says_more(event: ev.ToolExecuted, figures: int) -> bool:

@@ -43,7 +43,7 @@ class RunPython:
 
     ``data``: the last value's ``columns``, ``rows`` and ``dtypes`` when it is a table (``total_rows`` when there are
     more), else those of the changed variables; ``figures`` (type, base64 data, width, height in pixels), ``variables``
-    (names that are new, changed, gone), and in a run that sends no data ``output``, the text that no model reads.
+    (names that are new, changed, gone), and in a run that sends no data ``unsent``, the text that no model reads.
     """
 
     schema = ToolSchema(

@@ -33,7 +33,7 @@ def result_of(done: Finished, masker: Masker, *, limit_s: float, no_data: bool) 
     content = middle_cut("\n".join(part for part in (head, middle_cut(notes, NOTES)) if part), LIMIT)
     data = _data(done, figures)
     if no_data:
-        data["output"] = masker.mask(output)
+        data["unsent"] = masker.mask(output)
     shown = masker.mask_json(data) or None
     return ToolExecutionResult(content=masker.mask(content), data=shown, is_error=_failed(done))
 

@@ -210,13 +210,17 @@ def test_no_data_gives_the_model_nothing(kernel: Kernel) -> None:
     assert outcome.status == "ok"
     found = given(kernel)
     assert "SENTINEL" not in json.dumps(found["said"])
+    record = outcome.displayed[0]["text/plain"]
+    assert record.count("Not sent to the model:") == 2
+    assert "SENTINEL-CELL" in record
+    assert "unsent" not in record
     good, bad = found["calls"]
     assert good["content"].startswith("the code ran\n")
     assert "new variable unseen: str of 13 characters" in good["content"]
     assert bad["content"].startswith("raised ValueError\n")
     assert bad["is_error"]
-    assert "SENTINEL-TEXT" in good["data"]["output"]
-    assert "ValueError: SENTINEL-TEXT" in bad["data"]["output"]
+    assert "SENTINEL-TEXT" in good["data"]["unsent"]
+    assert "ValueError: SENTINEL-TEXT" in bad["data"]["unsent"]
 
 
 # ---- figures ------------------------------------------------------------------------------------------------------
