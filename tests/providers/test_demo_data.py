@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,12 @@ def _figures(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(plt, "show", lambda: None)
     yield
+    close_figures()
+
+
+def close_figures() -> None:
+    import matplotlib.pyplot as plt
+
     plt.close("all")
 
 
@@ -351,3 +358,44 @@ def test_examples_of_requests_about_data_are_understood() -> None:
     table = pd.DataFrame({"price": [1.0, 2.0], "weight": [3.0, 5.0], "city": ["a", "b"]})
     for text in about:
         assert talk(text, sales=table).calls[-1][0] == "run_python", text
+
+
+STATISTICS = ("mean", "median", "sum", "min", "max", "std", "variance")
+SHAPES = (
+    "{s} {a} of {{t}}",
+    "{s} {a} by {b} of {{t}}",
+    "mean and {s} of {a} by {b} in {{t}}",
+    "how many rows of {{t}} per {a}",
+    "plot {a} against {b} in {{t}}",
+    "plot {a} against {b} by {c} in {{t}}",
+    "histogram of {a} by {c} in {{t}}",
+    "bar chart of the {s} {a} by {b} and {c} of {{t}}",
+    "box plot of {a} by {b} of {{t}}",
+    "line chart of {a} over {b} in {{t}}",
+    "plot the {s} {a} over {b} in {{t}}",
+    "correlation of {a} and {b} by {c} in {{t}}",
+    "top 3 rows of {{t}} by {a}",
+    "how many different {a} are there in {{t}}",
+    "{s} {a} where {b} is 3 in {{t}}",
+)
+
+
+@pytest.mark.filterwarnings("ignore")  # statistics of one value, figures of hardly any
+@pytest.mark.parametrize("name", ["sales", "penguins", "empty", "flags"])
+def test_whatever_columns_are_named_the_code_runs_or_is_refused(name: str) -> None:
+    frames = {
+        "sales": SALES.drop(columns="line\nbreak"),
+        "penguins": PENGUINS,
+        "empty": PENGUINS.iloc[:0],
+        "flags": PENGUINS.assign(species=PENGUINS.species.astype("category"), heavy=PENGUINS.body_mass_g > 4000),
+    }
+    table, chance, ran = frames[name], random.Random(7), 0
+    for shape in SHAPES:
+        for _ in range(6):
+            a, b, c = (f"`{chance.choice(list(table.columns))}`" for _ in range(3))
+            prompt = shape.replace("{{t}}", "{t}")
+            for slot, text in (("{s}", chance.choice(STATISTICS)), ("{a}", a), ("{b}", b), ("{c}", c)):
+                prompt = prompt.replace(slot, text)
+            ran += len(talk(prompt, t=table).values)
+            close_figures()
+    assert ran >= 20

@@ -40,6 +40,11 @@ class Column:
         return not self.dtype or _NUMERIC.match(self.dtype) is not None
 
     @property
+    def truth(self) -> bool:
+        """Whether it holds True and False."""
+        return self.dtype.lower().startswith("bool")
+
+    @property
     def ordered(self) -> bool:
         """Whether its values lie on an axis: numbers and times."""
         return self.numeric or self.dtype.lower().startswith(("date", "time", "period"))
@@ -47,11 +52,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the user's: the expression that gives it, its columns, and its type's name."""
+    """A table of the user's: the expression that gives it, its columns, its type's name, how many rows it has."""
 
     name: str
     columns: tuple[Column, ...]
     type: str = "DataFrame"
+    rows: int | None = None
 
 
 def keys(columns: Sequence[Column]) -> str:

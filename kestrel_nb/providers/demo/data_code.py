@@ -85,8 +85,11 @@ def _frame(ask: Ask, table: Table) -> str:
     if ask.where is None:
         return table.name
     column, operator, value = ask.where
-    if table.columns[column].dtype and table.columns[column].numeric and isinstance(value, str):
-        raise Unclear(f"{code(table.columns[column].name)} is a column of numbers, {code(value)} is none")
+    compared = table.columns[column]
+    if compared.dtype and compared.numeric and not compared.truth and isinstance(value, str):
+        raise Unclear(f"{code(compared.name)} is a column of numbers, {code(value)} is none")
+    if not compared.numeric and not isinstance(value, str):
+        raise Unclear(f"{code(compared.name)} is a column of {compared.dtype}, {value} is a number")
     given = quoted(value) if isinstance(value, str) else repr(value)
     return f"{table.name}[{table.name}[{table.columns[column].key}] {operator} {given}]"
 
@@ -160,6 +163,8 @@ def _correlation(ask: Ask, table: Table, frame: str) -> str:
         return f"{frame}{pick(names)}.corr()" if names else f"{frame}.corr(numeric_only=True)"
     if len(names) != 2:
         raise Unclear("a correlation by groups needs two columns")
+    if table.rows == 0:
+        raise Unclear(f"{code(table.name)} has no rows")
     each = f"lambda rows: rows[{names[0].key}].corr(rows[{names[1].key}])"
     grouped = f"{frame}.groupby({_keys(ask, table)}){pick(names)}"
     return f'{grouped}.apply({each}).reset_index(name="correlation")'

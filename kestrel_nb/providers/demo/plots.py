@@ -17,6 +17,8 @@ def plot_code(ask: Ask, table: Table, frame: str) -> str:
     measures = [table.columns[number] for number in ask.measures]
     by = [table.columns[number] for number in ask.by]
     chart = ask.chart or _usual(measures, by, ask.stats)
+    if table.rows == 0:
+        raise Unclear(f"{code(table.name)} has no rows to draw")
     draw = {"scatter": _scatter, "hist": _hist, "bar": _bar, "box": _box, "line": _line}.get(chart)
     if draw is None:
         raise Unclear("it is not clear what to draw: name one or two columns, or a mean by groups")
@@ -47,7 +49,7 @@ def _shown(text: str) -> str:
 
 def _numeric(columns: Sequence[Column]) -> None:
     for column in columns:
-        if not column.ordered:
+        if not column.ordered or column.truth:
             raise Unclear(
                 f"{code(column.name)} is a column of {column.dtype}, not numbers, so it has no place on that axis"
             )
@@ -79,7 +81,7 @@ def _hist(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str
         raise Unclear("a histogram needs one column")
     _one_group(by)
     column = measures[0]
-    if not column.ordered:
+    if not column.ordered or column.truth:
         return _bar(ask, (), [column], frame)
     if not by:
         draw = [f"plt.hist({frame}[{column.key}].dropna(), bins={BINS})"]
@@ -111,6 +113,8 @@ def _grouped(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: 
             f"{code(measures[0].name)} is a column of {measures[0].dtype}, not numbers, so it has no {ask.stats[0]}"
         )
     stat = ask.stats[0]
+    if measures[0].truth and stat in ("min", "max"):
+        raise Unclear(f"{code(measures[0].name)} is True or False, so its {stat} can't be drawn")
     return f"{frame}.groupby({keys(by)}){pick(measures[:1])}.{stat}(){apart}", f"{stat} {measures[0].name}"
 
 
@@ -144,9 +148,8 @@ def _plain_line(ask: Ask, measures: Sequence[Column], by: Sequence[Column], fram
     else:
         raise Unclear("a line needs two columns: one to run along, and one of numbers")
     _numeric((x, y))
-    columns = f"x={x.key}, y={y.key}"
-    draw = f"{frame}.sort_values({x.key}).plot({columns}, legend=False, ax=plt.gca())"
-    return [draw, *_labels(x.name, y.name, f"{y.name} over {x.name}"), *_whole(x)]
+    draw = [f"_rows = {frame}.sort_values({x.key})", f"plt.plot(_rows[{x.key}], _rows[{y.key}])"]
+    return [*draw, *_labels(x.name, y.name, f"{y.name} over {x.name}"), *_whole(x)]
 
 
 def _whole(axis: Column) -> list[str]:
@@ -163,9 +166,13 @@ def _box(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str)
     if len(measures) != 1:
         raise Unclear("a box plot needs one column of numbers")
     _numeric(measures)
+    if not measures[0].numeric:
+        raise Unclear(
+            f"{code(measures[0].name)} is a column of {measures[0].dtype}, not numbers, so it has no box plot"
+        )
     _one_group(by)
     name = measures[0].name
-    group = f", by={by[0].key}" if by else ""
+    group = f", by=[{by[0].key}]" if by else ""
     draw = f"{frame}.boxplot(column={measures[0].key}{group}, grid=False, ax=plt.gca())"
     title = f"{name} by {by[0].name}" if by else name
     return [draw, 'plt.suptitle("")', *_labels(by[0].name if by else "", name, title)]

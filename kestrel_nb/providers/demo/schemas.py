@@ -62,7 +62,8 @@ def _table(text: str, found: re.Match[str], name: str) -> tuple[Table, int]:
     kept = text[found.end() : end].split("\n")[1:]
     in_pandas = found["type"] in FRAMES and (found["form"] or any(line.startswith("index: ") for line in kept))
     kind = found["type"] if in_pandas else f"{found['type']} that is not of pandas"
-    return Table(name, tuple(_columns(kept, name, width)), kind), end
+    rows = int(found["rows"].replace(",", ""))
+    return Table(name, tuple(_columns(kept, name, width)), kind, rows), end
 
 
 def _lines(text: str, start: int) -> Iterator[str]:
