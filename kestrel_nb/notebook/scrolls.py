@@ -52,7 +52,7 @@ class Scroll:
             self.total += len(text)
             if len(self._head) >= ENTRIES:
                 self._room = 0
-            if len(text) <= self._room:
+            if self._room and len(text) <= self._room:
                 return self._to_head(kind, text)
             if self._room:
                 self._to_head(kind, text[: self._room])
