@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import getpass
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ class StandIns:
             (Attribute(sys, "breakpointhook"), no_input, ""),
             (Attribute(builtins, "input"), no_input, ""),
             (Attribute(getpass, "getpass"), no_input, ""),
+            (Attribute(signal, "signal"), _keeping_interrupt(signal.signal), ""),
             (Attribute(threading.Thread, "start"), start_in_context(threading.Thread.start, capture), ""),
             (Method(shell, "ask_exit"), self._refuse_end, ""),
             (Method(shell, "_showtraceback"), self._show_error, ""),
@@ -80,3 +82,12 @@ class StandIns:
             return original(manager, name)
 
         return guarded
+
+
+def _keeping_interrupt(original: Callable[..., Any]) -> Callable[[int, Any], Any]:
+    """``signal.signal`` by which no code can make itself deaf to Interrupt and to the time limit."""
+
+    def set_handler(number: int, handler: Any) -> Any:
+        return signal.default_int_handler if number == signal.SIGINT else original(number, handler)
+
+    return set_handler

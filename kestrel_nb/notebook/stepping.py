@@ -23,6 +23,8 @@ LOOK_S = 0.25  # how often the watch looks
 AGAIN_S = 0.5  # after which code that took no notice is stopped again
 TRIES = 5  # awaits of code that takes no notice of being cancelled; then it is closed
 
+_set_handler = signal.signal  # the code finds another one, see ``stand_ins``
+
 WHAT_IS_THERE: Any = object()
 
 _ABSENT: Any = object()
@@ -167,7 +169,7 @@ class Stopper:
 
     def enter(self) -> None:
         """The code goes on the stack: Interrupt reaches it now, as it reaches any cell."""
-        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        self._before = _set_handler(signal.SIGINT, self._on_interrupt)
         self._inside = True
 
     def leave(self) -> None:
@@ -175,9 +177,9 @@ class Stopper:
         with self._lock:
             self._inside = False
         with suppress(KeyboardInterrupt):
-            signal.signal(signal.SIGINT, self._before)
+            _set_handler(signal.SIGINT, self._before)
             return
-        signal.signal(signal.SIGINT, self._before)
+        _set_handler(signal.SIGINT, self._before)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._sent:

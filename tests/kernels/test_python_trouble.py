@@ -58,6 +58,7 @@ BUSY = {
     "while True:\n    pass",
     "a loop that always catches it": "import time\nfor _ in range(3):\n    try:\n        time.sleep(100)\n"
     "    except KeyboardInterrupt:\n        pass",
+    "a loop that is deaf": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass",
     "a command": "!sleep 100",
     "a script": "%%bash\nsleep 100",
     "a process": "import subprocess\nsubprocess.run(['sleep', '100'])",
