@@ -26,6 +26,8 @@ class Descriptor:
         self._others = os.dup(number)
         self._out, self._in = os.pipe()
         self._lock = threading.Lock()
+        self._ready = select.poll()  # faster than select; asked at each print, with the lock held
+        self._ready.register(self._out, select.POLLIN | select.POLLHUP)
         threading.Thread(target=self._read_all, name="kestrel-pipe", daemon=True).start()
 
     def enter(self) -> None:
@@ -40,7 +42,7 @@ class Descriptor:
         """Take what was written up to now."""
         with self._lock:
             for _ in range(TURNS):
-                if not self._has_more(0) or not self._read():
+                if not self._ready.poll(0) or not self._read():
                     return
 
     def close(self) -> None:
@@ -48,9 +50,6 @@ class Descriptor:
         self.drain()
         os.close(self._in)
         os.close(self._others)
-
-    def _has_more(self, wait_s: float | None) -> bool:
-        return bool(select.select([self._out], [], [], wait_s)[0])
 
     def _read(self) -> bytes:
         data = os.read(self._out, READ)
@@ -61,9 +60,9 @@ class Descriptor:
     def _read_all(self) -> None:
         """In a thread of its own, so that a program never waits for a full pipe; until the last writer has ended."""
         with suppress(OSError, ValueError):
-            while self._has_more(None):
+            while select.select([self._out], [], []):
                 with self._lock:
-                    if self._has_more(0) and not self._read():
+                    if self._ready.poll(0) and not self._read():
                         break
         os.close(self._out)
 
