@@ -9,6 +9,8 @@ what stands below a name that looks like a key's is ``***`` at every level.
 from __future__ import annotations
 
 import itertools
+import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +44,7 @@ from .disclosure_values import Limits, Mask, Writer
 
 __all__ = ["HEAD_ROWS", "LEVELS", "Disclosed", "Level", "brief", "disclose", "is_table", "shape_of", "type_name"]
 
+_URL_PASSWORD = re.compile(r"""(?<=://)([^\s/@:'"]*:)[^\s/?#'"<>]+@""")
 _UNASKED = Limits(chars=8_000, items=100, depth=5, text=500)  # a plain value without a level
 _ASKED = Limits(chars=FULL_CHARS, items=2_000, depth=8, text=8_000)
 
@@ -61,12 +64,20 @@ def disclose(value: Any, level: Level | None = None, *, rows: int = 5, name: str
     asked: Level = level or ("schema" if table else "full")
     if hides(name, value) and not (table and asked == "schema"):
         return Disclosed(MASK, asked, 0, hidden=1)
-    mask = Masker.from_environment().mask
+    mask = _masking()
     limits = _UNASKED if level is None else _ASKED
     rows = max(1, min(rows, HEAD_ROWS))
     work = _table if table else _plain
-    told = read(lambda: work(value, asked, rows, limits, mask), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statistics of infinities warn
+        told = read(lambda: work(value, asked, rows, limits, mask), None)
     return told or Disclosed(mask(brief(value)), "schema", 0, block=table)
+
+
+def _masking() -> Mask:
+    """Masks the keys of the environment and the passwords in URLs."""
+    mask = Masker.from_environment().mask
+    return lambda text: _URL_PASSWORD.sub(rf"\1{MASK}@", mask(text)) if "://" in text else mask(text)
 
 
 # ---- plain values -------------------------------------------------------------------------------------------------

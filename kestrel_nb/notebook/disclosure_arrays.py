@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..runtime.secrets import MASK
 from .disclosure_forms import (
     FULL_CELL,
     FULL_CHARS,
@@ -19,12 +18,11 @@ from .disclosure_kinds import (
     attribute,
     brief,
     dtype_text,
-    hides,
-    is_a,
     name_text,
     read,
     sizes_of,
 )
+from .disclosure_objects import without_hidden
 from .disclosure_tables import (
     COLUMNS,
     DESCRIBED_ROWS,
@@ -74,14 +72,11 @@ def _array_items(
         return Disclosed(f"{mask(told)}\n{writer.item(array[()])}", level, writer.values, cut=writer.cut, block=True)
     count = min(sizes[0], FULL_ROWS if full else rows)
     part = array[(slice(count), *(slice(COLUMNS) for _ in sizes[1:]))]
-    hidden = [hides(name) for name in fields]
     lines: list[str] = []
     for item in part.tolist():
         if lines and not writer.has_room:
             break
-        if fields and is_a(item, tuple):
-            item = tuple(MASK if hide else cell for cell, hide in zip(item, hidden, strict=True))
-        lines.append(writer.item(item))
+        lines.append(writer.item(without_hidden(item, array.dtype) if fields else item))
     left = (sizes[0] if full else count) - len(lines)
     wide = [f"{size:,}" for size in sizes[1:] if size > COLUMNS]
     more = [f"… {left:,} more rows"] if left else []

@@ -6,15 +6,16 @@ metaclasses, containers past the methods of their subclasses, and everything els
 
 from __future__ import annotations
 
-import asyncio
 import re
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from ..runtime.secrets import Masker, looks_like_key
+from .static import members_of
 from .visible import one_line
 
 Kind = Literal["frame", "series", "index", "array", "columnar", "tensor", "lazy", ""]
@@ -32,16 +33,19 @@ _ARRAYS = (("pyarrow", "Array"), ("pyarrow", "ChunkedArray"))
 _LAZY = (("polars", "LazyFrame"), ("dask", ""), ("pyspark", ""), ("ibis", ""), ("duckdb", ""))
 _FRAMES = ("DataFrame", "LazyFrame", "Dataset", "DataArray", "Tensor")  # of any other library
 _TENSORS = ("torch", "tensorflow", "jax", "jaxlib", "xarray", "scipy", "pyarrow", "cupy", "zarr", "h5py")
-SIZED: tuple[type, ...] = (list, tuple, dict, set, frozenset, deque, str, bytes, bytearray, array, range)
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+|0x[0-9A-Fa-f]{8,}")
+_MAPPINGS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
+VIEWS = tuple(type(view) for kept in _MAPPINGS for view in (kept.keys(), kept.values(), kept.items()))
+SIZED: tuple[type, ...] = (list, tuple, dict, set, frozenset, deque, str, bytes, bytearray, array, range, *VIEWS)
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+| id='\d{6,}'|0x[0-9A-Fa-f]{8,}")
 _COUNTS = re.compile(r"tokens$", re.IGNORECASE)  # max_tokens, n_tokens: a number there is no secret
 
 
 def read(work: Callable[[], _T], otherwise: _T) -> _T:
-    """What ``work`` gives, or ``otherwise`` when it raises anything but an interrupt."""
+    """What ``work`` gives, or ``otherwise`` when it raises anything but an interrupt. ``work`` awaits nothing, so a
+    CancelledError is none of the task's."""
     try:
         return work()
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except KeyboardInterrupt:
         raise
     except BaseException:
         return otherwise
@@ -54,7 +58,12 @@ def attribute(value: Any, name: str, otherwise: Any = None) -> Any:
 
 def is_a(value: Any, *bases: type) -> bool:
     """``isinstance`` that no ``__class__`` of the value can mislead."""
-    return any(base in bases for base in _mro_of(type(value)))
+    return any(base is wanted for base in _mro_of(type(value)) for wanted in bases)
+
+
+def exactly(value: Any, *kinds: type) -> bool:
+    """True when the class of ``value`` is one of ``kinds`` itself; no ``==`` of a metaclass is asked."""
+    return any(type(value) is kind for kind in kinds)
 
 
 def type_name(value: Any) -> str:
@@ -77,7 +86,7 @@ def kind_of(value: Any) -> Kind:
             return "lazy"
         if (library, name) in _ARRAYS:
             return "tensor"
-        if library in _TENSORS and base.__dict__.keys() & {"shape", "__len__"} and _has(value, "shape", "dtype"):
+        if library in _TENSORS and members_of(base).keys() & {"shape", "__len__"} and _has(value, "shape", "dtype"):
             return "tensor"
     root = read(lambda: str(_module_of(type(value))), "").partition(".")[0]
     return "lazy" if str(_name_of(type(value))) in _FRAMES and root not in ("__main__", "builtins") else ""
@@ -148,9 +157,24 @@ def _said(value: Any, text: str | None) -> str:
 
 def hides(name: Any, value: Any = "") -> bool:
     """True when a value under that name must not be said, as the name looks like one of a key."""
-    if not is_a(name, str) or not looks_like_key(name) or value is None or is_a(value, bool):
+    if value is None or is_a(value, bool):
         return False
-    return not (is_a(value, int, float) and _COUNTS.search(name))
+    return any(_says_key(word) and not (is_a(value, int, float) and _COUNTS.search(word)) for word in _words_of(name))
+
+
+def _says_key(word: str) -> bool:
+    return looks_like_key(word) or word.lower() == "pwd"  # in the environment alone that is a folder
+
+
+def _words_of(name: Any) -> list[str]:
+    """The texts in a name: keys of several parts, members of an Enum and bytes name things as well."""
+    if is_a(name, str):
+        return [str.__str__(name)]
+    if is_a(name, bytes):
+        return [bytes.decode(name, "latin-1")]
+    if is_a(name, tuple):
+        return [word for part in tuple.__iter__(name) if not is_a(part, tuple) for word in _words_of(part)]
+    return _words_of(attribute(name, "_name_")) if is_a(name, Enum) else []
 
 
 def dtype_text(dtype: Any) -> str:

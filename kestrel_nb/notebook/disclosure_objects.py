@@ -8,9 +8,12 @@ import itertools
 import types
 from typing import Any
 
-from .disclosure_kinds import attribute, is_a, name_text, read, type_name
+from ..runtime.secrets import MASK
+from .disclosure_holdings import kept_in
+from .disclosure_kinds import attribute, hides, is_a, name_text, read, type_name
 from .visible import one_line
 
+_FIELDS = 30  # of an object that is told by them instead of its own words
 _FUNCTIONS = (
     types.FunctionType,
     types.MethodType,
@@ -41,6 +44,28 @@ def is_record(value: Any) -> bool:
     if dataclasses.is_dataclass(kind):
         return attribute(says, "__wrapped__") is not None  # the repr that dataclass makes, not one of the class
     return says is object.__repr__ or kind is types.SimpleNamespace or bool(attribute(kind, "__pydantic_fields__"))
+
+
+def public_fields(value: Any) -> list[tuple[str, Any]]:
+    """What a person would name of an object; nothing of one that has very many members."""
+    fields = [(name, item) for name, item in kept_in(value) if not name.startswith("_")]
+    return fields if len(fields) <= _FIELDS else []
+
+
+def is_a_row(value: Any) -> bool:
+    """True for a row of a structured array."""
+    names = read(lambda: value.dtype.names, None) if root_of(value) == "numpy" else None
+    return is_a(names, tuple)
+
+
+def without_hidden(item: Any, dtype: Any) -> Any:
+    """An item of a structured array as Python values, ``***`` in each field whose name looks like a key's."""
+    if is_a(item, list):
+        return [without_hidden(part, dtype) for part in item]
+    if not dtype.names or not is_a(item, tuple):
+        return item
+    pairs = zip(dtype.names, item, strict=True)
+    return tuple(MASK if hides(name, cell) else without_hidden(cell, dtype[name].base) for name, cell in pairs)
 
 
 def root_of(value: Any) -> str:

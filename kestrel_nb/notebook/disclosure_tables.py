@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .disclosure_kinds import attribute, dtype_text, hides, is_a, kind_of, name_text, read, type_name
+from .disclosure_kinds import attribute, dtype_text, hides, kind_of, name_text, read, type_name
 
 COLUMNS = 60  # columns that are named, shown or summarised
 DESCRIBED_ROWS = 1_000_000  # rows that statistics are made from
@@ -55,8 +55,7 @@ class Table:
 
 def name_hides(name: Any, number: bool = False) -> bool:
     """True when cells below that name are not to be shown; a name of several levels counts by each of them."""
-    parts = name if is_a(name, tuple) else (name,)
-    return any(hides(part, 0 if number else "") for part in parts)
+    return hides(name, 0 if number else "")
 
 
 def table_of(value: Any) -> Table | None:

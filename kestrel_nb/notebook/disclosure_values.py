@@ -16,7 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 from ..runtime.secrets import MASK
+from .disclosure_holdings import holdings_of
 from .disclosure_kinds import (
+    VIEWS,
     attribute,
     brief,
     hides,
@@ -29,7 +31,7 @@ from .disclosure_kinds import (
     str_of,
     type_name,
 )
-from .disclosure_objects import fields_of, is_record, root_of, told_of
+from .disclosure_objects import fields_of, is_a_row, is_record, public_fields, root_of, told_of, without_hidden
 from .visible import one_line, shorten
 
 Mask = Callable[[str], str]
@@ -41,6 +43,7 @@ _OPEN: dict[type, tuple[str, str]] = {
     frozenset: ("frozenset({", "})"),
     deque: ("deque([", "])"),
     array: ("array([", "])"),
+    **{view: (f"{view.__name__}([", "])") for view in VIEWS},
 }
 # Scalars of these are told best by str: numpy's 0.1 is np.float64(0.1) to repr.
 _SPEAKING = ("numpy", "pandas", "datetime", "zoneinfo", "uuid", "pathlib", "ipaddress")
@@ -124,13 +127,22 @@ class Writer:
         told = told_of(value)
         if told is not None:
             return self._spend(self._mask(told))
+        if is_a_row(value):
+            return self.item(without_hidden(value.item(), value.dtype))
         fields = fields_of(value)
         if fields is not None:
-            pairs = ((f"{name_text(name)}=", name, item) for name, item in fields)
-            return self._joined(f"{type_name(value)}(", self._pairs(pairs), ")", len(fields))
-        says = str_of if root_of(value) in _SPEAKING else repr_of
+            return self._record(value, fields)
         room = max(self._limits.text, 2 * self._left // 3)
-        return self._leaf(self._short(says(value), room))
+        if root_of(value) in _SPEAKING:
+            return self._leaf(self._short(str_of(value), room))
+        held = holdings_of(value)
+        if held.tables:  # its own words may print them
+            return self._record(value, public_fields(value))
+        return self._leaf(self._short(held.masked(repr_of(value)), room))
+
+    def _record(self, value: Any, fields: list[tuple[str, Any]]) -> str:
+        pairs = ((f"{name_text(name)}=", name, item) for name, item in fields)
+        return self._joined(f"{type_name(value)}(", self._pairs(pairs), ")", len(fields))
 
     def _bytes(self, value: Any) -> str:
         base, size = bytes if is_a(value, bytes) else bytearray, length_of(value) or 0
@@ -157,12 +169,20 @@ class Writer:
         if is_a(names, tuple) and len(names) == size and all(is_a(name, str) for name in names):
             pairs = ((f"{name}=", name, item) for name, item in zip(names, items, strict=False))
             return self._joined(f"{type_name(value)}(", self._pairs(pairs), ")", size)
+        if base is tuple and size == 2:
+            return self._joined(start, self._named_pair(value), end, size)
         if base in (set, frozenset) and size == 0:
             return self._spend(f"{type_name(value)}()")
         if base in (set, frozenset):
             items = iter(_ordered(itertools.islice(items, 10_000)))
         comma = "," if base is tuple and size == 1 else ""
         return self._joined(start, map(self.item, items), comma + end, size)
+
+    def _named_pair(self, pair: Any) -> Iterator[str]:
+        """A pair may be a name and its value: the items of a mapping, the headers of a request."""
+        first, second = tuple.__iter__(pair)
+        yield self.item(first)
+        yield self.named(first, second) if is_a(second, str, bytes) else self.item(second)
 
     def _joined(self, start: str, parts: Iterator[str], end: str, size: int) -> str:
         """The parts as far as there is room; a marker for the rest. Parts are made only when they are written."""

@@ -16,7 +16,7 @@ from ..protocol.tools import ToolSchema
 from ..runtime.secrets import Masker
 from ..runtime.tools import ToolContext, ToolExecutionResult
 from ..sandbox.output import plural
-from .disclosure import HEAD_ROWS, LEVELS, Level, disclose
+from .disclosure import HEAD_ROWS, LEVELS, Level, disclose, is_table
 from .disclosure_kinds import hides, is_a, kind_of, read
 from .references import path_of
 from .static import member_value
@@ -95,15 +95,16 @@ class InspectVariable:
     async def execute(self, args: Mapping[str, Any], context: ToolContext) -> ToolExecutionResult:
         """The value at the level that is allowed, and how the person allows more. Raises ToolCallError."""
         path = str(args["name"]).strip()
-        names, value = self._find(path)
+        names, root, value = self._find(path)
         asked: Level = args.get("level") or "schema"
-        allowed = self._allowed(names[0], context.session.metadata)
+        inside = is_table(value) and not is_table(root)  # of a list, a dict ... a request tells its tables' shapes only
+        allowed = self._allowed("" if inside else names[0], context.session.metadata)
         level = min(asked, allowed, key=LEVELS.index)
         hidden = next((name for name in names if hides(name, value)), "")
         told = disclose(value, level, rows=int(args.get("rows") or 5), name=hidden)
         lines = [f"{one_line(path, NAMED)}: {told.text}"]
         if asked != level:
-            lines.append(self._refusal(names[0], asked, level, context.session.metadata))
+            lines.append(self._refusal(path if inside else names[0], asked, level, context.session.metadata))
         return ToolExecutionResult(content=Masker.from_environment().mask("\n".join(lines)))
 
     def _allowed(self, name: str, metadata: Mapping[str, Any]) -> Level:
@@ -125,8 +126,8 @@ class InspectVariable:
 
     # ---- finding it -------------------------------------------------------------------------------------------
 
-    def _find(self, path: str) -> tuple[list[str], Any]:
-        """The names on the way, and the value. Raises ToolCallError with the nearest names."""
+    def _find(self, path: str) -> tuple[list[str], Any, Any]:
+        """The names on the way, the variable's value, the path's. Raises ToolCallError with the nearest names."""
         found = path_of(path)
         if found is None:
             raise ToolCallError(f'"{one_line(path, NAMED)}" is no variable; examples: df, df.price, config["path"]')
@@ -135,14 +136,15 @@ class InspectVariable:
             near = get_close_matches(found[0], variables, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else "list_variables lists them"
             raise ToolCallError(f'no variable "{one_line(found[0], NAMED)}"; {hint}')
-        names, value = [found[0]], variables[found[0]]
+        names, root = [found[0]], variables[found[0]]
+        value = root
         for key, dotted in found[1]:
             inner = _part(value, key, dotted=dotted)
             if inner is _NONE:
                 raise ToolCallError(f"{one_line(path, NAMED)}: {_missing(value, key)}")
             names.append(str(key))
             value = inner
-        return names, value
+        return names, root, value
 
 
 def brief_of(variable: Variable) -> str:

@@ -7,7 +7,6 @@ Text that was put in is not read again.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -91,6 +90,7 @@ class _Work:
         self._sent: list[Sent] = []
         self._notes: dict[Note, None] = {}
         self._levels: dict[str, Level] = {}
+        self._known: dict[str, Disclosed] = {}  # by reference: the same one may stand there a thousand times
 
     def done(self) -> Interpolated:
         """The whole prompt."""
@@ -154,7 +154,8 @@ class _Work:
     # ---- saying it --------------------------------------------------------------------------------------------
 
     def _replace(self, match: re.Match[str], value: Any, level: Level | None, rows: int) -> str:
-        told = disclose(value, level, rows=rows, name=_telling_name(match, value))
+        told = self._known.get(match[0]) or disclose(value, level, rows=rows, name=_telling_name(match, value))
+        self._known[match[0]] = told
         text = clean_text(Masker.from_environment().mask(told.text))
         if told.block:
             text = self._as_block(match, text)
@@ -213,7 +214,7 @@ def _got(work: Callable[[], Any], missing: str) -> Any:
     """What ``work`` gives. Raises _Unresolved: ``missing`` for what isn't there, else the type of what it raised."""
     try:
         return work()
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except KeyboardInterrupt:
         raise
     except (AttributeError, LookupError, TypeError):
         raise _Unresolved(missing) from None

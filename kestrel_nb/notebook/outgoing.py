@@ -13,7 +13,7 @@ from ..protocol.errors import UsageError
 from ..runtime.prompts import title_from_input
 from ..runtime.session import AgentSession
 from .disclosure import LEVELS, Level
-from .disclosure_kinds import hides
+from .disclosure_kinds import hides, is_a
 from .handle import RunHandle
 from .inspecting import DISCLOSED
 from .interpolation import Interpolated, Note, Sent, interpolate
@@ -64,7 +64,7 @@ def compose(
     text, sent, now = found.text, found.sent, None
     if context:
         variables = user_variables(state.shell)
-        now = snapshot({name: value for name, value in variables.items() if not isinstance(value, RunHandle)})
+        now = snapshot({name: value for name, value in variables.items() if not is_a(value, RunHandle)})
         news, told = _news(changes(session.metadata.get(CONTEXT) or Snapshot({}), now))
         text, sent = text + news, (*sent, *told)
     return Outgoing(prompt, text, tuple(asdict(row) for row in sent), found.notes, found.levels, now)

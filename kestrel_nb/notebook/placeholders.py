@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from .disclosure import LEVELS
+from .disclosure_kinds import exactly, is_a
 from .interpolation import DEFAULT_HEAD
 from .offers import MOST, Offer, Offers, matching
 from .references import NAME, STEP, Step, path_of, plain_key
@@ -66,11 +67,11 @@ def _value(value: Any, steps: list[Step]) -> Any:
 
 def _item(value: Any, key: str | int) -> Any:
     """The item of a plain container or a column of a frame; None for anything else."""
-    kinds = classes_of(value)
-    if dict in kinds:
+    if is_a(value, dict):
         return dict.get(value, key)
-    if type(value) in (list, tuple):
+    if exactly(value, list, tuple):
         return value[key] if isinstance(key, int) and -len(value) <= key < len(value) else None
+    kinds = classes_of(value)
     library = str(kinds[0].__module__).partition(".")[0] if kinds[0].__class__ is type else ""
     return value[key] if library in ("pandas", "polars") and key in _columns(value) else None
 
@@ -90,7 +91,7 @@ def _attributes(value: Any) -> Iterator[Offer]:
 
 def _keys(value: Any, typed: str, after: str) -> Offers:
     """The strings that can stand in the brackets, quoted as the user began to; the rest of the bracket is added."""
-    if dict in classes_of(value):
+    if is_a(value, dict):
         about, names = "key", [key for key in islice(dict.keys(value), WIDEST) if type(key) is str]
     else:
         about, names = "column", _columns(value)

@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from .disclosure import brief, shape_of, type_name
+from .disclosure_kinds import exactly, kind_of, read
 
 SMALL = 1_000  # items up to which a container is compared item by item, and columns up to which they are compared
 SMALL_BYTES = 64_000  # of an array up to which its content is compared
-MAY_RAISE = (Exception, SystemExit, GeneratorExit)  # whatever a user's object does when it is looked at
 
 _ABSENT = object()
 
@@ -131,33 +131,31 @@ def _always(kept: Any) -> bool:
 
 
 def _length(value: Any) -> int | None:
-    return len(value) if type(value) in (list, tuple, dict, set, frozenset, str, bytes, bytearray) else None
+    return len(value) if exactly(value, list, tuple, dict, set, frozenset, str, bytes, bytearray) else None
 
 
 def _signature(value: Any) -> Any:
     """What differs, as a rule, when the same object has been changed; None where there is nothing cheap to look at."""
-    try:
-        return _content(value)
-    except MAY_RAISE:
-        return None
+    return read(lambda: _content(value), None)
 
 
 def _content(value: Any) -> Any:
     kind = type(value)
-    if kind in (list, tuple, set, dict) and len(value) <= SMALL:
+    if exactly(value, list, tuple, set, dict) and len(value) <= SMALL:
         return _Items([*value, *value.values()] if kind is dict else list(value))
     if kind is bytearray and len(value) <= SMALL_BYTES:
         return bytes(value)
-    library = str(kind.__module__).partition(".")[0]
-    if library == "numpy" and kind.__name__ == "ndarray":
+    told = kind_of(value)
+    if told == "array":
         small = value.nbytes <= SMALL_BYTES and not value.dtype.hasobject
         return str(value.dtype), value.shape, value.tobytes() if small else None
-    if library in ("pandas", "polars") and hasattr(value, "columns"):
-        columns = list(value.columns[:SMALL])
-        dtypes = value.dtypes[:SMALL] if library == "polars" else value.dtypes.iloc[:SMALL]
+    if told == "frame":
+        columns, dtypes = list(value.columns[:SMALL]), value.dtypes.iloc[:SMALL]
         return value.shape, [str(name) for name in columns], [str(dtype) for dtype in dtypes]
-    if library in ("pandas", "polars"):
-        return str(getattr(value, "dtype", "")), getattr(value, "shape", None), str(getattr(value, "name", ""))
+    if told == "columnar":
+        return str(getattr(value, "schema", "")), str(getattr(value, "dtype", "")), getattr(value, "name", "")
+    if told in ("series", "index"):
+        return str(value.dtype), value.shape, str(value.name)
     return None
 
 
@@ -178,7 +176,4 @@ class _Items:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    try:
-        return bool(old == new)
-    except MAY_RAISE:
-        return False
+    return read(lambda: bool(old == new), False)

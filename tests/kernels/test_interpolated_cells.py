@@ -207,3 +207,42 @@ def test_a_session_is_named_after_what_was_typed(kernel: Kernel) -> None:
     kernel.ok("%%kestrel\n{df} has how many cities?")
     assert "DataFrame, 3 rows" in arrived(kernel) or "3 × 4" in arrived(kernel)
     assert kernel.ok("print(app.sessions.get('named').title)").text == "{df} has how many cities?\n"
+
+
+def test_a_table_inside_of_what_was_told_stays_a_schema(kernel: Kernel) -> None:
+    kernel.ok("""calls = [("inspect_variable", {"name": name, "level": "full"}) for name in ("held", 'held["t"]')]
+asked = ScriptedModel([Reply(tool_calls=calls), "Fine."])
+before, held = app, {"t": df, "n": "plain"}
+app = Kestrel(model=asked, plugins=["tools-core", "notebook"])""")
+    kernel.ok("%kestrel use app")
+    try:
+        kernel.ok("%%kestrel\nabout {held}")
+        told = kernel.ok("print([m.content for m in asked.requests[-1].messages if m.role == 'tool'])").text
+    finally:
+        kernel.ok("app = before\n%kestrel use app\ndel held, asked, calls")
+    assert "'n': 'plain'" in told
+    assert "- city: str, 1 missing" in told
+    assert "SENTINEL" not in told
+
+
+def test_objects_that_raise_wherever_they_are_looked_at(kernel: Kernel) -> None:
+    kernel.ok("""import asyncio
+class Shut(type):
+    def __getattribute__(cls, name): raise SystemExit(name)
+    def __eq__(cls, other): raise SystemExit
+    __hash__ = type.__hash__
+class Closed(metaclass=Shut): pass
+class Unclassed:
+    @property
+    def __class__(self): raise SystemExit
+class Cancels:
+    def __repr__(self): raise asyncio.CancelledError
+async def later(): pass
+shut, unclassed, cancels, coming, lines = Closed(), Unclassed(), Cancels(), later(), iter(["a", "b"])""")
+    kernel.ok("%kestrel new")
+    told = kernel.ok("%%kestrel --context\n{shut} {unclassed} {cancels} {coming} {lines}")
+    said = arrived(kernel).splitlines()[0]
+    assert said.endswith("<Cancels: its repr raises an error> <coroutine, not awaited> <list_iterator, not consumed>")
+    assert told.text == ""
+    assert kernel.ok("coming.close(); print(list(lines))").text == "['a', 'b']\n"
+    kernel.ok("del shut, unclassed, cancels, coming, lines, Closed, Shut")
