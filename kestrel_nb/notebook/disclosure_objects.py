@@ -10,7 +10,8 @@ from typing import Any
 
 from ..runtime.secrets import MASK
 from .disclosure_holdings import kept_in
-from .disclosure_kinds import attribute, hides, is_a, name_text, read, type_name
+from .disclosure_kinds import attribute, dtype_text, hides, is_a, name_text, read, type_name
+from .static import classes_of
 from .visible import one_line
 
 _FIELDS = 30  # of an object that is told by them instead of its own words
@@ -89,6 +90,8 @@ def told_of(value: Any) -> str | None:
         version = attribute(value, "__version__")
         named = f" {name_text(version)}" if is_a(version, str) else ""
         return f"module {name_text(attribute(value, '__name__', '?'))}{named}"
+    if {"ExtensionDtype", "dtype"} & {type.__dict__["__name__"].__get__(base) for base in classes_of(value)}:
+        return dtype_text(value)  # some hold values
     if is_a(value, types.CoroutineType, types.AsyncGeneratorType):
         return f"<{type_name(value)}, not awaited>"
     if any("__next__" in base.__dict__ for base in type.__dict__["__mro__"].__get__(type(value))):

@@ -156,13 +156,14 @@ class _Work:
     def _replace(self, match: re.Match[str], value: Any, level: Level | None, rows: int) -> str:
         told = self._known.get(match[0]) or disclose(value, level, rows=rows, name=_telling_name(match, value))
         self._known[match[0]] = told
-        text = clean_text(Masker.from_environment().mask(told.text))
+        mask = Masker.from_environment().mask
+        text = clean_text(mask(told.text))
         if told.block:
             text = self._as_block(match, text)
         secret = told.hidden and not told.values and not told.block
         kind = type_name(value) if secret else brief(value)
         words = "hidden" if secret else _words(told, rows)
-        self._sent.append(Sent(one_line(match["path"], _SHOWN), kind, words, told.values, len(text)))
+        self._sent.append(Sent(one_line(mask(match["path"]), _SHOWN), mask(kind), words, told.values, len(text)))
         if told.hidden:
             self._notes[Note("info", _hidden(match, told))] = None
         if not match["steps"] and not secret:

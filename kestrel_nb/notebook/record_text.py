@@ -97,7 +97,7 @@ class _Form(ABC):
         lines = []
         for variable, kind, disclosed, values, size in sent_rows(rows):
             cells = "no cell values" if values == "none" else f"{values} cell {'value' if values == '1' else 'values'}"
-            rest = "; ".join(filter(None, [kind, disclosed, f"{cells}, {size} characters"]))
+            rest = "; ".join(filter(None, [kind, disclosed, f"{cells}, {size} character{'' if size == '1' else 's'}"]))
             lines.append(f"- {self.code(self._scrub(variable))}: {self.words(self._scrub(rest))}")
         return "\n".join([*lines, *filter(None, [sent_rest(rows)])])
 

@@ -265,6 +265,14 @@ def test_what_is_inserted_is_masked_and_what_was_typed_is_not(monkeypatch: pytes
     assert sum(row.characters for row in found.sent) == len(found.text) - len(key) - 4
 
 
+def test_a_key_that_was_typed_in_a_reference_is_in_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-TESTKEY-1234567890"
+    monkeypatch.setenv("ACME_API_KEY", key)
+    found = interpolate(f'{{d["{key}"]}} {{d["{key}x"]}}', {"d": {key: 5, key + "x": FRAME}})
+    assert [row.variable for row in found.sent] == ['d["***"]', 'd["***x"]']
+    assert key not in repr(found.notes)
+
+
 def test_a_lone_surrogate_is_counted_as_it_is_sent() -> None:
     found = interpolate("{odd}", {"odd": "\ud83d\ude00\ud800"})
     assert found.text == "\U0001f600\ufffd"

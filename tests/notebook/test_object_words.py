@@ -135,6 +135,8 @@ def test_what_is_told_instead() -> None:
     assert disclose([("token", SECRET), ("n", 1)]).text == "[('token', ***), ('n', 1)]"
     assert disclose("postgres://bob:pw@h/db http://h:80/a@b").text == "postgres://bob:***@h/db http://h:80/a@b"
     assert disclose(SECRETS["row"]).text == "('***', 1)"
+    assert disclose(pd.SparseDtype(float, 98765.0)).text == "Sparse[float64]"
+    assert disclose([pd.CategoricalDtype([MARK]), np.dtype("i8")]).text == "[category (1), int64]"
     assert disclose(FRAME.rolling(2)).text.startswith("Rolling [window=2")
 
 
