@@ -211,9 +211,9 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
     inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
     plain = plain or isinstance(inserted, bool)
-    text, data = _seen(event)
+    data = _without(event.data, "unsent", "value_at")
     table = None if plain else table_of(without_figures(data))
-    content = visible(text)
+    content = visible(_seen(event, beside_table=table is not None))
     result = result_line(event.tool, event.content, event.data, table, row["image_count"])
     return {
         **row,
@@ -230,13 +230,27 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     }
 
 
-def _seen(event: ev.ToolExecuted) -> tuple[str, Any]:
-    """The text for the person, and the data: what was kept from the model stands in those as ``unsent``."""
-    unsent = event.data.get("unsent") if isinstance(event.data, Mapping) else None
+def _seen(event: ev.ToolExecuted, *, beside_table: bool) -> str:
+    """The text for the person. Data may say what else there is to read (``unsent``: what no model reads), and where
+    in the text its own table stands (``value_at``), which is drawn once."""
+    data = event.data if isinstance(event.data, Mapping) else {}
+    unsent, place = data.get("unsent"), data.get("value_at") if beside_table else None
     if not isinstance(unsent, str):
-        return event.content, event.data
-    text = f"{event.content}\n\nNot sent to the model:\n{unsent}"
-    return text, {key: value for key, value in event.data.items() if key != "unsent"}
+        return _cut_out(event.content, place)
+    rest = _cut_out(unsent, place)
+    return f"{event.content}\n\nNot sent to the model:\n{rest or 'the table'}"
+
+
+def _cut_out(text: str, place: Any) -> str:
+    if not isinstance(place, (list, tuple)) or len(place) != 2 or not all(type(end) is int for end in place):
+        return text
+    start, end = place
+    return "\n".join(filter(None, (text[:start].rstrip("\n"), text[end:].lstrip("\n")))) if 0 <= start < end else text
+
+
+def _without(data: Any, *names: str) -> Any:
+    """``data`` without what is there for the view alone."""
+    return {key: value for key, value in data.items() if key not in names} if isinstance(data, Mapping) else data
 
 
 def _says_more(event: ev.ToolExecuted, figures: int) -> bool:

@@ -19,10 +19,11 @@ from itertools import islice
 from typing import Any
 
 from .descriptors import Descriptors
-from .disclosure import Level, disclose, is_table
+from .disclosure import disclose, is_table
 from .pictures import Picture, picture_in
 from .scrolls import Entry, Scroll, as_shown
 
+ROWS = 20  # of a table as the last value
 PICTURES = 50  # kept; more are counted
 SHOWN = 4_000  # characters of one display or value
 
@@ -37,22 +38,22 @@ def active() -> Capture | None:
 
 
 class Capture:
-    """What one piece of code has given. ``level``: the most that its last value may tell of a table, None: its schema.
+    """What one piece of code has given.
 
     ``value`` is the last value; ``failure`` the last error that IPython showed without ending the code.
     """
 
-    def __init__(self, shell: Any, level: Level | None = None) -> None:
+    def __init__(self, shell: Any) -> None:
         self.scroll = Scroll()
         self.pictures: list[Picture] = []
         self.drawn = 0
         self.value: Any = None
+        self.value_text = ""  # of a table
         self.has_value = False
         self.quiet = False  # the code ends with a semicolon
         self.closed = False
         self.threads: list[threading.Thread] = []
         self._shell = shell
-        self._level = level
         self._pid = os.getpid()
         self._displays: dict[str, tuple[Entry, int | None]] = {}
         self._clear_next = False
@@ -89,13 +90,14 @@ class Capture:
         if value is None or self.quiet:
             return
         data, metadata = self._shell.display_formatter.format(value)
-        self.value, self.has_value = value, True
+        self.value, self.value_text, self.has_value = value, "", True
         if not data and not metadata:
             return  # it has displayed itself
         if picture_in(data, metadata) is not None:
             self.show(data, metadata, None, False)
         elif is_table(value):
-            self._add("shown", disclose(value, self._level).text)
+            self.value_text = disclose(value, "head", rows=ROWS).text
+            self._add("shown", self.value_text)
         elif type(value) in _CONTAINERS and _is_plain(value):
             self._add("shown", disclose(value).text)
         else:

@@ -44,6 +44,7 @@ class RunPython:
     ``data``: the last value's ``columns``, ``rows`` and ``dtypes`` when it is a table (``total_rows`` when there are
     more), else those of the changed variables; ``figures`` (type, base64 data, width, height in pixels), ``variables``
     (names that are new, changed, gone), and in a run that sends no data ``unsent``, the text that no model reads.
+    ``value_at``: from where to where the table stands in the text, so that a view need not show it twice.
     """
 
     schema = ToolSchema(
@@ -51,8 +52,8 @@ class RunPython:
         description=(
             "Run Python code in the person's notebook kernel, in their namespace, as a cell of theirs would run: "
             "IPython magics, top-level await, plots. Variables stay. You read what it prints and the last "
-            "expression's value; of a table as the last value only its schema, so print what you need to see. Figures "
-            "are shown to the person. There is no standard input."
+            "expression's value, of a long table its first rows. Figures are shown to the person. There is no standard "
+            "input."
         ),
         parameters={
             "type": "object",
@@ -79,8 +80,7 @@ class RunPython:
         code, settings = checked(args["code"]), self._state.settings
         before = Masker.from_environment()
         limit_s = settings.python_timeout_s
-        level = None if settings.disclosure == "schema" else settings.disclosure
-        done = await run_python(self._state.shell, code, context.signal, limit_s=limit_s, level=level)
+        done = await run_python(self._state.shell, code, context.signal, limit_s=limit_s)
         masker = Masker({*before.secrets, *Masker.from_environment().secrets})
         no_data = bool(context.session.metadata.get(NO_DATA) or settings.no_data)
         return result_of(done, masker, limit_s=limit_s, no_data=no_data)

@@ -19,7 +19,7 @@ from .visible import one_line
 LIMIT = 10_000  # characters for the model
 CHANGES = 40  # variables that are told
 NOTES = 2_000  # characters
-ROWS, COLUMNS = 200, 50  # of the last value that go to the notebook
+ROWS, COLUMNS, CELLS = 5_000, 200, 100_000  # of the last value that go to the notebook: a tenth of a second
 
 _SENT_NOTHING = "what it printed and returned is not sent: the person has chosen to send no data"
 
@@ -31,11 +31,21 @@ def result_of(done: Finished, masker: Masker, *, limit_s: float, no_data: bool) 
     notes = "\n".join([*_drawn(done, len(figures), left_out), *_changes(done), *done.notes])
     head = "\n".join([_ending(done, limit_s), _SENT_NOTHING]) if no_data else middle_cut(output, LIMIT - NOTES)
     content = middle_cut("\n".join(part for part in (head, middle_cut(notes, NOTES)) if part), LIMIT)
+    content, output = masker.mask(content), masker.mask(output)
     data = _data(done, figures)
     if no_data:
-        data["unsent"] = masker.mask(output)
+        data["unsent"] = output
+    if data.get("rows") and (place := _place(done, masker, output if no_data else content)):
+        data["value_at"] = place
     shown = masker.mask_json(data) or None
-    return ToolExecutionResult(content=masker.mask(content), data=shown, is_error=_failed(done))
+    return ToolExecutionResult(content=content, data=shown, is_error=_failed(done))
+
+
+def _place(done: Finished, masker: Masker, text: str) -> list[int]:
+    """From where to where the last value stands in ``text``, when it is a table and stands there whole."""
+    value = masker.mask(stable(done.capture.value_text))
+    start = text.rfind(value) if value else -1
+    return [start, start + len(value)] if start >= 0 else []
 
 
 def _failed(done: Finished) -> bool:
@@ -112,32 +122,33 @@ def _table_data(value: Any) -> dict[str, Any] | None:
     kind, sizes = kind_of(value), sizes_of(value) or ()
     if not sizes or len(sizes) > 2:
         return None
+    rows = min(ROWS, CELLS // max(1, min(COLUMNS, sizes[1] if len(sizes) > 1 else 1)))
     if kind in ("frame", "series", "index"):
-        part = value[:ROWS] if kind == "index" else value.iloc[:ROWS]
+        part = value[:rows] if kind == "index" else value.iloc[:rows]
         part = part.iloc[:, :COLUMNS] if kind == "frame" else part.to_frame()
     elif kind == "array":
-        part = to_frame({str(number): column for number, column in enumerate(_columns(value))})
+        part = to_frame({str(number): column for number, column in enumerate(_columns(value, rows))})
     elif kind == "columnar":
-        part = to_frame(_columnar(value))
+        part = to_frame(_columnar(value, rows))
     else:
         return None
     data: dict[str, Any] = frame_data(part)
-    if sizes[0] > ROWS:
+    if sizes[0] > rows:
         data["total_rows"] = sizes[0]
     return data
 
 
-def _columns(array: Any) -> list[list[Any]]:
+def _columns(array: Any, rows: int) -> list[list[Any]]:
     if array.dtype.names:
-        return [array[name][:ROWS].tolist() for name in array.dtype.names[:COLUMNS]]
+        return [array[name][:rows].tolist() for name in array.dtype.names[:COLUMNS]]
     if len(array.shape) == 1:
-        return [array[:ROWS].tolist()]
-    return [array[:ROWS, number].tolist() for number in range(min(array.shape[1], COLUMNS))]
+        return [array[:rows].tolist()]
+    return [array[:rows, number].tolist() for number in range(min(array.shape[1], COLUMNS))]
 
 
-def _columnar(value: Any) -> Mapping[str, Any]:
+def _columnar(value: Any, rows: int) -> Mapping[str, Any]:
     """A polars or pyarrow table, or a polars column, as columns."""
-    part = value.head(ROWS) if attribute(value, "head") else value.slice(0, ROWS)
+    part = value.head(rows) if attribute(value, "head") else value.slice(0, rows)
     for name in ("to_dict", "to_pydict"):
         if attribute(part, name):
             columns = part.to_dict(as_series=False) if name == "to_dict" else part.to_pydict()

@@ -26,7 +26,6 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from ..protocol.errors import ToolCallError
 from ..runtime.signals import CancelSignal
 from .capturing import Capture, active, capturing
-from .disclosure import Level
 from .failures import failures_of
 from .mutations import changed_names
 from .python_errors import error_text
@@ -68,21 +67,18 @@ def checked(code: str) -> str:
     return code
 
 
-async def run_python(
-    shell: Any, code: str, stop: CancelSignal, *, limit_s: float, level: Level | None = None
-) -> Finished:
+async def run_python(shell: Any, code: str, stop: CancelSignal, *, limit_s: float) -> Finished:
     """Run ``code`` in the namespace of ``shell``, after any other code that a tool runs there.
 
-    ``limit_s``: seconds until it is stopped. ``level``: the most that its last value tells of a table. Raises
-    ToolCallError when it can't be run here, KeyboardInterrupt when a person interrupts it, CancelledError when ``stop``
-    is cancelled or the task is.
+    ``limit_s``: seconds until it is stopped. Raises ToolCallError when it can't be run here, KeyboardInterrupt when a
+    person interrupts it, CancelledError when ``stop`` is cancelled or the task is.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ToolCallError("run_python runs in the kernel's main thread only; ask from an ordinary cell")
     if active() is not None:
         raise ToolCallError("code of run_python can't use run_python")
     async with _locks.setdefault(shell, asyncio.Lock()):
-        run = _Run(shell, code, level)
+        run = _Run(shell, code)
         before = Surroundings(shell)
         try:
             with shell.builtin_trap, capturing(run.capture, shell):
@@ -98,8 +94,8 @@ async def run_python(
 class _Run:
     """One run of code, from its text to its end."""
 
-    def __init__(self, shell: Any, code: str, level: Level | None) -> None:
-        self.capture = Capture(shell, level)
+    def __init__(self, shell: Any, code: str) -> None:
+        self.capture = Capture(shell)
         self.finished = Finished(self.capture)
         self.ran: list[ast.stmt] = []  # statements that have begun
         self._shell, self._code = shell, code

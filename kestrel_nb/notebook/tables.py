@@ -83,7 +83,8 @@ def _pick(item: Any, columns: list[Any]) -> list[Any]:
 def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
     columns, rows = data.get("columns"), data.get("rows")
     if isinstance(columns, (list, tuple)) and isinstance(rows, (list, tuple)) and columns:
-        return _from_rows(list(columns), rows)
+        total = data.get("total_rows")
+        return _from_rows(list(columns), rows, total if type(total) is int and total > len(rows) else len(rows))
     lists = {key: value for key, value in data.items() if _is_list(value)}
     tables = [key for key, value in lists.items() if value and all(isinstance(row, Mapping) for row in value[:_KEYS])]
     if len(tables) == 1:
@@ -95,7 +96,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
     return ["key", "value"], [[key, data[key]] for key in islice(data, ROWS)], len(data), "rows"
 
 
-def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
+def _from_rows(columns: list[Any], rows: Sequence[Any], total: int) -> Grid:
     names = [column.get("name", column) if isinstance(column, Mapping) else column for column in columns]
     shown = names[:COLUMNS]
     cut = []
@@ -105,7 +106,7 @@ def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
         else:
             cells = list(row[: len(shown)]) if _is_list(row) else [row]
             cut.append(cells + [_NOTHING] * (len(shown) - len(cells)))
-    return names, cut, len(rows), "rows"
+    return names, cut, total, "rows"
 
 
 def _from_columns(lists: Mapping[Any, Sequence[Any]]) -> Grid:

@@ -147,21 +147,22 @@ def test_names_that_are_none(kernel: Kernel, name: str, said: str) -> None:
 
 
 def test_a_table_as_the_last_value(kernel: Kernel) -> None:
-    """The model reads its schema, the notebook gets its rows; what code prints is read."""
+    """The model reads its first rows as the cell would show them, the notebook gets its rows."""
     first, second = results(kernel, "df", "print(df.city[0])")
-    assert "SENTINEL" not in first["content"]
-    assert "- city: " in first["content"]
+    assert "| 0 | SENTINEL-CELL | 987654321 |" in first["content"]
+    shown = kernel.ok("kept = _; print(kept.record['text/plain'])").text
+    assert shown.count("SENTINEL-CELL  987654321") == 1  # as a table
+    assert "| SENTINEL-CELL |" not in shown  # and not once more as the model's text
     assert first["data"]["columns"] == ["city", "n"]
     assert first["data"]["rows"][0] == ["SENTINEL-CELL", 987654321]
     assert second["content"] == "SENTINEL-CELL"
-    assert kernel.ok("_.frames['run_python'].city[0]") is not None
+    assert kernel.ok("print(kept.frames['run_python'].city[0])").text == "SENTINEL-CELL\n"
 
 
-def test_the_setting_shows_more_of_a_last_value(kernel: Kernel) -> None:
-    kernel.ok('%config Kestrel.disclosure = "head"')
-    (row,) = results(kernel, "df")
-    assert "SENTINEL-CELL" in row["content"]
-    kernel.ok('%config Kestrel.disclosure = "schema"')
+def test_a_long_table_as_the_last_value(kernel: Kernel) -> None:
+    (row,) = results(kernel, "pd.DataFrame({'n': range(1000)})")
+    assert "| 19 | 19 |" in row["content"]
+    assert "| 20 | 20 |" not in row["content"]
 
 
 TABLES = {
@@ -170,8 +171,8 @@ TABLES = {
     "array": ("arr", ["0", "1"], 2),
     "vector": ("np.arange(3)", ["0"], 3),
     "structured": ("np.array([(1, 2.0)], dtype=[('a', int), ('b', float)])", None, 1),
-    "long": ("pd.DataFrame({'x': range(5000)})", ["x"], 200),
-    "wide": ("pd.DataFrame([range(500)])", list(range(50)), 1),
+    "long": ("pd.DataFrame({'x': range(6000)})", ["x"], 5000),
+    "wide": ("pd.DataFrame([range(500)])", list(range(200)), 1),
     "grouped": ("df.groupby('city').n.sum()", ["n"], 3),
 }
 
@@ -182,7 +183,7 @@ def test_tables_of_all_kinds(kernel: Kernel, code: str, columns: list[Any] | Non
     data = row["data"]
     assert len(data["rows"]) == rows
     assert columns is None or data["columns"] == columns
-    assert data.get("total_rows") == (5000 if "5000" in code else None)
+    assert data.get("total_rows") == (6000 if "6000" in code else None)
 
 
 def test_variables_that_changed(kernel: Kernel) -> None:

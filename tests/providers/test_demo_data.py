@@ -14,7 +14,7 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 
-from kestrel_nb.notebook.disclosure import brief, disclose
+from kestrel_nb.notebook.disclosure import brief, disclose, is_table
 from kestrel_nb.notebook.interpolation import interpolate
 from kestrel_nb.protocol.messages import ChatMessage, TextPart, ToolCallPart, create_message, tool_message
 from kestrel_nb.protocol.tools import ToolSchema
@@ -96,7 +96,7 @@ def answer(done: Talk, name: str, arguments: dict[str, Any], variables: dict[str
     value = run(arguments["code"], variables)
     done.values.append(value)
     done.axes = axes()
-    return "" if value is None else disclose(value).text
+    return "" if value is None else disclose(value, "head" if is_table(value) else None, rows=20).text
 
 
 def run(code: str, variables: dict[str, Any]) -> Any:
@@ -342,8 +342,7 @@ def test_a_folder_is_looked_at_when_there_is_no_such_variable() -> None:
         ("inspect {sales}", "`sales` is a DataFrame of 4 rows × 9 columns.\n\n| column | type | missing |\n"),
         (
             "mean units sold by region of {sales}",
-            "The mean `units_sold` of `sales` by `Region` is a table of 2 rows × 2 columns (`Region`, `units_sold`). "
-            "I was told its columns only, no values: the rows are shown above",
+            "The mean `units_sold` of `sales` by `Region`:\n\n|  | Region | units_sold |\n",
         ),
     ],
 )

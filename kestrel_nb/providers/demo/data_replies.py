@@ -15,7 +15,7 @@ _SCHEMA = re.compile(
 _NUMPY = re.compile(r"np\.\w+\((.*)\)")
 _ALONE = re.compile(r"(?:np\.\w+\(.*\)|-?\d[\w.+-]*|nan|True|False)")
 _NOT_SENT = "what it printed and returned is not sent"
-_WHERE = "are shown above, and are a DataFrame in the run's `frames`"
+_WHERE = "are in the DataFrame of the run's `frames`"
 
 
 def told(outcome: Outcome) -> str | None:
@@ -71,14 +71,13 @@ def _computed(what: str, text: str) -> str | None:
         number = _NUMPY.fullmatch(first)
         return f"The {what} is {code(number[1] if number else first)}."
     found = _SCHEMA.fullmatch(first)
-    if found is None:
+    if found is None or not any(line.startswith("|") for line in lines):
         return None
-    if any(line.startswith("|") for line in lines):
+    rows, told = (re.match(r"\D*([\d,]+)", part or "") for part in (found["size"], found["more"]))
+    if rows is None or told is None or rows[1] == told[1]:
         return f"The {what}:\n\n{_as_it_is(lines)}"
-    columns = [name for name, _, _ in (_typed(line) for line in lines if line.startswith("- ")) if name]
-    named = f" ({', '.join(columns)})" if columns else ""
-    known = "I was told its columns only, no values"
-    return f"The {what} is a table of {found['size']}{named}. {known}: the rows {_WHERE}."
+    of = f"{told[1]} of {rows[1]} rows"
+    return f"The {what}, {of}:\n\n{_as_it_is(lines)}\n\nMore rows {_WHERE}."
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
