@@ -32,8 +32,9 @@ from .runtime.permissions import PermissionResolver
 from .runtime.plugins import Plugin, PluginContext, PluginRegistry
 from .runtime.prompts import default_system_prompt
 from .runtime.run import RunOptions
-from .runtime.stores import SessionStore
+from .runtime.stores import FolderStore, SessionStore
 from .runtime.tools import Tool, ToolRegistry
+from .sandbox.closed import close_off
 from .sync import LoopThread, console_approval, run_sync
 
 
@@ -68,9 +69,10 @@ class Kestrel:
     on one event loop, and close it with ``await app.aclose()`` or ``async with``.
 
     ``model`` is an id, a LanguageModel, or None for the configured default (``demo``). ``workspace`` is the folder
-    that every file tool stays in. ``tools`` are tools of your own, such as ``@tool`` functions. ``plugins`` are Plugin
-    objects or names, beside those that the config names. Without ``store`` sessions live in memory. ``approve`` may
-    answer approvals in code: ``async (request, signal) -> bool or ApprovalDecision``.
+    that every file tool stays in; the folder of a store is closed to them, also in there. ``tools`` are tools of your
+    own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names.
+    Without ``store`` sessions live in memory. ``approve`` may answer approvals in code:
+    ``async (request, signal) -> bool or ApprovalDecision``.
 
     Raises UsageError when the workspace is no folder, ModelNotFoundError for an unknown model, ToolSchemaError for a
     tool that can't be used, PluginError for an unknown plugin.
@@ -94,6 +96,8 @@ class Kestrel:
         self.workspace = os.path.abspath(os.path.expanduser(os.fspath(workspace)))
         if not os.path.isdir(self.workspace):
             raise UsageError(f'the workspace "{self.workspace}" is not a folder')
+        if isinstance(store, FolderStore):
+            close_off(store.folder)
         self._logger = logger or logging.getLogger("kestrel_nb")
         self._thread = LoopThread()
         self._ready: asyncio.Future[None] | None = None

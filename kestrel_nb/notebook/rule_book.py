@@ -12,6 +12,7 @@ from ..protocol.errors import UsageError
 from ..protocol.sessions import PermissionRule
 from ..runtime.permissions import UnreadableRules
 from ..runtime.session import AgentSession
+from ..sandbox.closed import close_off
 from .user_rules import Rules, UserRules
 
 Scope = Literal["session", "notebook", "user"]
@@ -37,7 +38,9 @@ class RuleBook:
         self._told: dict[int, PermissionRule] = {}
 
     def attach(self, app: Kestrel) -> None:
-        """Let ``app`` obey the rules from now on."""
+        """Let ``app`` obey the rules from now on. No file tool opens them, or the folder they lie in."""
+        for place in (self.user.folder, *self.user.files):
+            close_off(place)
         if app not in self._apps:
             workspace = app.workspace
             self._apps[app] = app.sessions.add_rules(lambda: (*self.user.rules(workspace), *self.notebook))

@@ -64,6 +64,11 @@ class UserRules:
         return os.path.join(self.folder, NAME)
 
     @property
+    def files(self) -> tuple[str, str]:
+        """All files of the rules, there or not."""
+        return self.path, self._lock_path
+
+    @property
     def problem(self) -> str:
         """Why the file can't be read, "" when it can: a sentence that names the file."""
         try:

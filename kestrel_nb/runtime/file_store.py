@@ -55,6 +55,11 @@ class FileSessionStore:
         self._journal_sizes: dict[str, int] = {}
         self._turns = Turns()
 
+    @property
+    def folder(self) -> str:
+        """Where the sessions lie. See ``FolderStore``."""
+        return self._sessions
+
     # ---- the session store ---------------------------------------------------------------------------------------
 
     async def list(self) -> list[SessionSummary]:

@@ -52,6 +52,14 @@ class SharedStore(Protocol):
 
 
 @runtime_checkable
+class FolderStore(Protocol):
+    """A store that keeps its sessions in a folder: no file tool opens that, also where it lies in a workspace."""
+
+    @property
+    def folder(self) -> str: ...
+
+
+@runtime_checkable
 class AttachmentStore(Protocol):
     """A store that can keep large tool data beside a session."""
 

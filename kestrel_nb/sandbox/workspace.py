@@ -13,11 +13,12 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..protocol.errors import ToolCallError
+from .closed import Closed
 from .paths import explained, outside, printable_name, quoted, resolve_inside
 
 HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -47,15 +48,18 @@ class Walked:
 
 
 class Workspace:
-    """A folder that tools may not leave, unless ``restrict`` is false."""
+    """A folder that tools may not leave, unless ``restrict`` is false. What is closed they may never open."""
 
     def __init__(self, root: str | os.PathLike[str], *, restrict: bool = True) -> None:
         self.root = Path(os.path.realpath(root))
         self.restrict = restrict
+        self._closed = Closed(self.root)
 
     def resolve(self, path: str) -> Path:
-        """See ``resolve_inside``."""
-        return resolve_inside(self.root, path, restrict=self.restrict)
+        """See ``resolve_inside``. Raises SandboxViolationError for a closed place too."""
+        real = resolve_inside(self.root, path, restrict=self.restrict)
+        self._closed.check(real, path)
+        return real
 
     def shown(self, real: Path) -> str:
         """``real`` as tools name it: relative to the workspace with "/", absolute when outside, "." for the root."""
@@ -86,6 +90,8 @@ class Workspace:
         """
         real = self.resolve(path)
         shown = self.shown(real)
+        if self._closed.holds(real):
+            raise ToolCallError(f"{shown} is a folder, not a file; list_dir shows it", code="is_a_folder")
         with explained(shown), self._folder_of(real, create=True) as place:
             mode = _mode_of_old(place, real.name, shown)
             temporary = f".kestrel-{secrets.token_hex(6)}.tmp"
@@ -102,7 +108,7 @@ class Workspace:
         """Every folder below ``path``, itself first; links are never followed, ``enter(workspace path)`` may skip one.
 
         Each is open while it is the current item, and ``enter`` is asked about the folders in it after that. A folder
-        that vanishes or may not be read is passed over, but the first raises ToolCallError.
+        that vanishes or may not be read is passed over, but the first raises ToolCallError. Closed places are left out.
         """
         real = self.resolve(path)
         prefix = "" if real == self.root else self.shown(real)
@@ -110,15 +116,20 @@ class Workspace:
             waiting: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
             while waiting:
                 shown, below = waiting.pop()
-                walked = _opened(start, below, shown)
-                if walked is None:
+                found = _opened(start, below, shown)
+                if found is None:
                     continue
+                walked = self._without_closed(found, real.joinpath(*below))
                 try:
                     yield walked
                 finally:
                     _close(walked.place)
                 inner = [(walked.path_of(name), (*below, name)) for name in reversed(walked.folders)]
                 waiting += [folder for folder in inner if enter(folder[0])]
+
+    def _without_closed(self, walked: Walked, real: Path) -> Walked:
+        open_names = self._closed.open_names
+        return replace(walked, folders=open_names(real, walked.folders), files=open_names(real, walked.files))
 
     @contextmanager
     def _folder_of(self, real: Path, *, create: bool = False) -> Iterator[Place]:
