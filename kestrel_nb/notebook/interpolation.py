@@ -7,19 +7,20 @@ Text that was put in is not read again.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from ..runtime.secrets import Masker
 from ..runtime.truncation import clean_text
 from .disclosure import HEAD_ROWS, LEVELS, Disclosed, Level, brief, disclose, is_table, type_name
-from .disclosure_kinds import hides, is_a, kind_of, name_text, read
+from .disclosure_kinds import hides
+from .reference_notes import NearNames, code_in, in_formula, spoken_level
 from .references import NAME, STEP, steps_of
+from .resolving import Unresolved, attribute_of, item_of
 from .visible import one_line
 
 _REFERENCE = rf"(?P<path>(?P<name>{NAME})(?P<steps>(?:{STEP})*))(?::(?P<level>[A-Za-z]+)(?: +(?P<rows>\d{{1,9}}))?)?"
@@ -33,6 +34,7 @@ _SHELL_FAMILY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|_exit_code|__\w+__")
 DEFAULT_HEAD: Final = 5
 NOTES: Final = 5  # a prompt full of code may hold many that fail alike
 _SHOWN = 80  # characters of a reference in a note
+_LEVEL_WORDS = "the levels are :schema, :describe, :head N and :full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,6 @@ def interpolate(prompt: str, namespace: Mapping[str, Any], hidden: Mapping[str, 
     return _Work(prompt, namespace, hidden).done()
 
 
-class _Unresolved(Exception):
-    """The reference stays as typed; the text says why, "" when there is nothing to tell."""
-
-
 class _Work:
     """One prompt, from its beginning to its end."""
 
@@ -91,6 +89,9 @@ class _Work:
         self._notes: dict[Note, None] = {}
         self._levels: dict[str, Level] = {}
         self._known: dict[str, Disclosed] = {}  # by reference: the same one may stand there a thousand times
+        self._in_code = code_in(prompt)
+        self._changed_code: set[str] = set()  # the names that were told of
+        self._near = NearNames(namespace, self._is_users)
 
     def done(self) -> Interpolated:
         """The whole prompt."""
@@ -118,22 +119,58 @@ class _Work:
             return (double.end(), double[0][1:-1]) if self._would_resolve(double) else None
         match = _SINGLE.match(self._prompt, at)
         if match is None or not self._is_users(match["name"]):
+            self._tell_near(at, match)
             return None
         try:
             if at and self._prompt[at - 1] == "$":
-                raise _Unresolved("${…} is left to shells and templates")
+                raise Unresolved("${…} is left to shells and templates")
             value = self._value(match)
             level, rows = _level_of(match, value)
-        except _Unresolved as error:
-            if str(error):
-                self._notes[Note("info", f"{one_line(match[0], _SHOWN)} was sent as typed: {error}")] = None
+        except Unresolved as error:
+            self._typed(match, str(error))
             return None
-        return match.end(), self._replace(match, value, level, rows)
+        text = self._replace(match, value, level, rows)
+        if self._in_code(at):
+            self._tell_code(match)
+        return match.end(), text
+
+    def _typed(self, match: re.Match[str], why: str) -> None:
+        if why:
+            self._notes[Note("info", f"{one_line(match[0], _SHOWN)} was sent as typed: {why}")] = None
+
+    def _tell_code(self, match: re.Match[str]) -> None:
+        """Code that a reference has changed looks as if it had been typed so."""
+        if match["name"] in self._changed_code:
+            return
+        self._changed_code.add(match["name"])
+        by = "its value" if self._sent[-1].values else "what is told of it"
+        said = one_line(match[0], _SHOWN)
+        self._notes[
+            Note("info", f"`{said}` inside code was replaced by {by}; write {{{said}}} to send it as typed")
+        ] = None
+
+    def _tell_near(self, at: int, match: re.Match[str] | None) -> None:
+        """What stays as typed and was probably meant: a name that is nearly a variable's, a level in other words."""
+        if match is None:
+            self._tell_level(at)
+        elif not match["steps"] and match["name"] not in self._namespace and not in_formula(self._prompt, at):
+            level = match["level"]
+            near = "" if self._in_code(at) or (level and level not in LEVELS) else self._near.near(match["name"])
+            if near:
+                self._typed(match, f"did you mean {{{near}{match[0][1 + len(match['name']) : -1]}}}?")
+
+    def _tell_level(self, at: int) -> None:
+        spoken = spoken_level(self._prompt, at)
+        if spoken is None or in_formula(self._prompt, at) or not self._is_users(spoken["name"]):
+            return
+        with suppress(Unresolved):
+            if is_table(self._value(spoken)):
+                self._typed(spoken, _LEVEL_WORDS)
 
     def _would_resolve(self, match: re.Match[str]) -> bool:
         try:
             return self._is_users(match["name"]) and bool(_level_of(match, self._value(match)))
-        except _Unresolved:
+        except Unresolved:
             return False
 
     # ---- finding the value ------------------------------------------------------------------------------------
@@ -148,7 +185,7 @@ class _Work:
     def _value(self, match: re.Match[str]) -> Any:
         value = self._namespace[match["name"]]
         for step in steps_of(match["steps"]):
-            value = _attribute(value, str(step.key)) if step.dotted else _item(value, step.key)
+            value = attribute_of(value, str(step.key)) if step.dotted else item_of(value, step.key)
         return value
 
     # ---- saying it --------------------------------------------------------------------------------------------
@@ -183,71 +220,21 @@ class _Work:
         self._levels[name] = max(before, level, key=LEVELS.index)
 
 
-# ---- one step -----------------------------------------------------------------------------------------------------
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """An attribute, a column of a frame first. Raises _Unresolved."""
-    if name.startswith("_"):
-        raise _Unresolved("a name that begins with _ is private")
-    if kind_of(value) == "frame" and read(lambda: name in value.columns, False):
-        return _got(lambda: value[name], "")
-    near = _near(value, name) if kind_of(value) else ""
-    return _got(lambda: getattr(value, name), f"{type_name(value)} has no {name}{near}")
-
-
-def _item(value: Any, key: Any) -> Any:
-    """What ``value`` holds under ``key``; containers are asked as their built-in type would be. Raises _Unresolved."""
-    missing = f"there is no [{key!r}] in it{_near(value, key)}"
-    for base in (dict, list, tuple, str):
-        if is_a(value, base):
-            if base is dict and not read(lambda: dict.__contains__(value, key), False):
-                raise _Unresolved(missing)  # a dict that makes what it lacks would be changed by asking
-            return _got(partial(base.__getitem__, value, key), missing)
-    if kind_of(value) == "frame" and not read(lambda: key in value.columns, False):
-        raise _Unresolved(missing)
-    if kind_of(value) == "series" and is_a(key, int) and not read(lambda: key in value.index, False):
-        return _got(lambda: value.iloc[key], missing)
-    return _got(lambda: value[key], missing)
-
-
-def _got(work: Callable[[], Any], missing: str) -> Any:
-    """What ``work`` gives. Raises _Unresolved: ``missing`` for what isn't there, else the type of what it raised."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        raise
-    except (AttributeError, LookupError, TypeError):
-        raise _Unresolved(missing) from None
-    except BaseException as error:
-        raise _Unresolved(f"reading it raised {type_name(error)}") from None
-
-
-def _near(value: Any, name: Any) -> str:
-    """``; did you mean "price"?`` when a column or a key is called nearly so."""
-    names: list[Any] = []
-    if is_a(value, dict):
-        names = list(itertools.islice(dict.keys(value), 1_000))
-    elif kind_of(value) == "frame":
-        names = read(lambda: list(value.columns[:1_000]), [])
-    known = [str.__str__(key) for key in names if is_a(key, str)]
-    near = get_close_matches(name, known, n=1) if is_a(name, str) else []
-    return f'; did you mean "{name_text(near[0])}"?' if near else ""
-
-
 # ---- words --------------------------------------------------------------------------------------------------------
 
 
 def _level_of(match: re.Match[str], value: Any) -> tuple[Level | None, int]:
-    """The level that was asked for, and the rows of a head. Raises _Unresolved for any other word."""
+    """The level that was asked for, and the rows of a head. Raises Unresolved for any other word."""
     word, rows = match["level"], match["rows"]
     if word is None:
         return None, DEFAULT_HEAD
     if word not in LEVELS:
         near = get_close_matches(word, LEVELS, n=1)
-        raise _Unresolved(f"did you mean :{near[0]}?" if near and is_table(value) else "")
+        if not is_table(value) or len(word) == 1:  # one letter is a format of Python
+            raise Unresolved("")
+        raise Unresolved(f"did you mean :{near[0]}?" if near else _LEVEL_WORDS)
     if rows is not None and (word != "head" or int(rows) < 1):
-        raise _Unresolved(":head takes a number from 1 on, the other levels none")
+        raise Unresolved(":head takes a number from 1 on, the other levels none")
     return cast(Level, word), min(int(rows or DEFAULT_HEAD), HEAD_ROWS)
 
 

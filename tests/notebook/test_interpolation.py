@@ -246,6 +246,73 @@ def test_notes_tell_of_near_misses_only() -> None:
     assert many.notes[-1].text == "45 more notes on references are left out"
 
 
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        ("`print(f'{x} {x:full}')` and {xs}", ["x"]),
+        ("```python\nfor a in {xs}: print({x})\n```\n{s}", ["xs", "x"]),
+        ("~~~\n{df}\n~~~", ["df"]),
+        ("```\n{x} is left open", ["x"]),
+        ("> ````\n> ```\n> {x}\n> ````\n{xs}", ["x"]),
+        ("``a ` {x}`` {s}", ["x"]),
+        ("`a` {x} `b`", []),
+        ("` {x}\n\n` {s}", []),
+        ("`{{x}}` {x}", []),
+        ("{x}", []),
+    ],
+)
+def test_code_that_a_reference_changes_is_told_once_a_name(prompt: str, named: list[str]) -> None:
+    notes = interpolate(prompt, NAMES).notes
+    assert [note.text.split("}")[0] for note in notes] == [f"`{{{name}" for name in named]
+    assert all(" inside code was replaced by " in note.text and note.level == "info" for note in notes)
+    exact = "`{x}` inside code was replaced by its value; write {{x}} to send it as typed"
+    assert named[:1] != ["x"] or notes[0].text == exact
+
+
+NEAR: dict[str, Any] = {"df": FRAME, "penguins": FRAME, "total": 5, "x": 5, "_exit_code": 0}
+
+
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        ("{dff}", "{df}"),
+        ("{dff:head 5}", "{df:head 5}"),
+        ("{penguin:schema}", "{penguins:schema}"),
+        ("{Penguins}", "{penguins}"),
+        ("{totl}", "{total}"),
+    ],
+)
+def test_a_name_that_is_nearly_a_variables_is_told(reference: str, meant: str) -> None:
+    found = interpolate(f"about {reference}?", NEAR)
+    assert found.text == f"about {reference}?"
+    assert [note.text for note in found.notes] == [f"{reference} was sent as typed: did you mean {meant}?"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        *("{y}", "{nothing}", "{dff:.2f}", "{dff:d}", "{x:.2f}", "{x:tail 3}", "{df:.2f}", "{df:d}", "{df:>10}"),
+        *("`{dff}`", "```\n{dff}\n```", "{{dff}}", "${dff}", "\\text{dff}", "a_{totl}", "{df: 5}", "{exit_code}"),
+        "{v: k for k, v in totl}",
+    ],
+)
+def test_formats_code_and_formulas_get_no_note(prompt: str) -> None:
+    assert interpolate(prompt, NEAR) == Interpolated(prompt, levels={})
+
+
+@pytest.mark.parametrize("said", ["df:tail 3", "df:head x", "df:tail", "df:HEAD", "df.price:last 3", "df:schema:full"])
+def test_a_word_that_is_no_level_of_a_table_is_told_with_the_levels(said: str) -> None:
+    found = interpolate(f"{{{said}}}", NEAR)
+    assert found.text == f"{{{said}}}"
+    levels = "the levels are :schema, :describe, :head N and :full"
+    assert [note.text for note in found.notes] == [f"{{{said}}} was sent as typed: {levels}"]
+
+
+def test_near_names_are_bounded() -> None:
+    many = interpolate(" ".join(f"{{name_{i}}}" for i in range(20_000)), {f"names_{i}": 1 for i in range(5_000)})
+    assert len(many.notes) == 6
+
+
 def test_names_of_the_shell_and_names_of_the_user() -> None:
     names: dict[str, Any] = {"open": open, "exit": "mine", "quit": quit}
     hidden = {"open": open, "exit": exit, "quit": quit}
