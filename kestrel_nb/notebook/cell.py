@@ -95,7 +95,14 @@ OPTIONS = (
     Option(("--max-steps",), "N", "stop after N model calls", "max_steps", _steps),
     Option(("--headless",), "POLICY", "ask nobody: deny, approve or fail", "headless", _policy, (_POLICY_WORDS,)),
     Option(("-b", "--background"), None, "return at once; the run goes on in this cell", "background", bool),
-    Option(("--no-data",), None, "send no values of variables, only names, types, shapes and schemas", "no_data", bool),
+    Option(
+        ("--no-data",),
+        None,
+        "send names, types, shapes and schemas, no values of variables or of what code prints; files that a tool "
+        "reads are not meant",
+        "no_data",
+        bool,
+    ),
     Option(("--context",), None, "add the news of the variables: names, types and shapes", "context", bool),
     Option(("-h", "--help"), None, "show this list", "help", bool),
 )

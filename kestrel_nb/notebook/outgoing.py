@@ -5,11 +5,12 @@ Everything that can refuse it comes first; ``Outgoing.remember`` notes in the se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..protocol.errors import UsageError
+from ..protocol.messages import ChatMessage
 from ..runtime.prompts import title_from_input
 from ..runtime.session import AgentSession
 from .disclosure import LEVELS, Level
@@ -22,6 +23,11 @@ from .variables import Changes, Snapshot, Variable, changes, snapshot, user_vari
 from .visible import one_line
 
 CONTEXT = "context"  # in a session's metadata: the variables that its model was last told of
+WITHOUT_DATA = "without_data"  # in a session's metadata: the ids of messages that went out or came in below --no-data
+EARLIER_VALUES = (
+    "earlier requests and results of this session go to the model again, and they may hold values; "
+    "%kestrel new begins without them"
+)
 VARIABLES = 50  # of one message's news
 _HEAD = "Variables of the notebook since you were last told, by name, type and shape:"
 NAME = 80  # characters of a variable's name
@@ -68,6 +74,26 @@ def compose(
         news, told = _news(changes(session.metadata.get(CONTEXT) or Snapshot({}), now))
         text, sent = text + news, (*sent, *told)
     return Outgoing(prompt, text, tuple(asdict(row) for row in sent), found.notes, found.levels, now)
+
+
+def may_hold_values(session: AgentSession) -> bool:
+    """Whether a turn before the last one is not known to have been sent without data."""
+    known = session.metadata.get(WITHOUT_DATA, ())
+    talk = [message for message in session.messages if message.role in ("user", "assistant")]
+    return any(message.id not in known for message in talk[: _last_request(talk)])
+
+
+def note_without_data(session: AgentSession) -> None:
+    """The last turn was sent without data."""
+    messages = session.messages
+    session.metadata.setdefault(WITHOUT_DATA, set()).update(
+        message.id for message in messages[_last_request(messages) :]
+    )
+
+
+def _last_request(messages: Sequence[ChatMessage]) -> int:
+    places = (place for place in range(len(messages) - 1, -1, -1) if messages[place].role == "user")
+    return next(places, len(messages))
 
 
 def _refuse_values(found: Interpolated) -> None:

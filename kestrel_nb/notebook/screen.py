@@ -23,7 +23,7 @@ from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
 from .cell import CellOptions
 from .handle import RunHandle
 from .inspecting import NO_DATA
-from .outgoing import Outgoing, compose
+from .outgoing import EARLIER_VALUES, Outgoing, compose, may_hold_values, note_without_data
 from .state import NotebookState
 from .waiting import CellInterrupted, breaking_stalls, kernel, stdin_allowed, ticking
 
@@ -65,6 +65,7 @@ class Screen:
         self._sent = sent
         self._outgoing: Outgoing | None = None
         self._no_data = no_data or state.settings.no_data
+        self._sent_without_data = False  # a turn of this screen
         self._view: Any = None
         self._shown: Any = None
         self._picture = self._first_picture(session, options.model, variable or "_")
@@ -101,6 +102,9 @@ class Screen:
             self._note("info", "tool_replaced", text)
         for text in self._state.rules.news():
             self._note("warning", "rules_unreadable", text)
+        if self._no_data and may_hold_values(self._session):
+            self._note("warning", "earlier_values", EARLIER_VALUES)
+        self._sent_without_data = self._no_data
         if self._outgoing is not None:
             self._outgoing.remember(self._session)
             for level, text in self._outgoing.notes:
@@ -252,6 +256,8 @@ class Screen:
     def _close(self) -> None:
         if self._no_data:
             self._session.metadata.pop(NO_DATA, None)
+        if self._sent_without_data:
+            note_without_data(self._session)
         self._unsubscribe()
         if self._answers is not None:
             self._answers.close()

@@ -65,8 +65,9 @@ class Kestrel(Configurable):  # type: ignore[misc]
     ).tag(config=True)
     no_data = Bool(
         False,
-        help="Never send values of variables to the model, only names, types, shapes and schemas: as if each cell "
-        "said --no-data. It wins over disclosure.",
+        help="Never send values of variables, or of what code prints and returns, to the model, only names, types, "
+        "shapes and schemas: as if each cell said --no-data. It wins over disclosure. Files that a tool reads are "
+        "sent as ever, and so are the earlier turns of a session.",
     ).tag(config=True)
     python_timeout_s = Seconds(
         default_value=300.0,

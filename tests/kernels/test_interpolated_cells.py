@@ -145,6 +145,35 @@ def test_no_data_refuses_what_would_send_a_value(kernel: Kernel) -> None:
         kernel.ok("%config Kestrel.no_data = False")
 
 
+EARLIER = "earlier requests and results of this session go to the model again, and they may hold values"
+
+
+def test_no_data_in_a_session_that_had_data_says_so(kernel: Kernel) -> None:
+    def told(cell: str) -> bool:
+        return EARLIER in kernel.ok(cell).displayed[0]["text/plain"]
+
+    kernel.ok("%kestrel new")
+    assert not told("%%kestrel --no-data\n{df}")
+    assert not told("%%kestrel --no-data\n{df}")
+    assert not told("%%kestrel\n{df:head 2}")
+    assert told("%%kestrel --no-data\n{df}")
+    assert told("%%kestrel --no-data\n{df}")
+    kernel.ok("%kestrel rewind 3")
+    assert not told("%%kestrel --no-data\n{df}")
+    kernel.ok("%kestrel new\n%config Kestrel.no_data = True")
+    try:
+        assert not told("%%kestrel\n{df}")
+        assert not told("%%kestrel\n{df}")
+        kernel.ok("%config Kestrel.no_data = False")
+        kernel.ok("%%kestrel\n{df:full}")
+        kernel.ok("%config Kestrel.no_data = True")
+        assert told("%%kestrel\n{df}")
+        kernel.ok("%kestrel new")
+        assert not told("%%kestrel\n{df}")
+    finally:
+        kernel.ok("%config Kestrel.no_data = False\n%kestrel new")
+
+
 def test_the_session_knows_what_was_disclosed(kernel: Kernel) -> None:
     kernel.ok("model = ScriptedModel([Reply(tool_calls=[('peek', {})]), 'Fine.'] * 20)")
     kernel.ok("before = app\napp = Kestrel(model=model, tools=[peek])\n%kestrel use app")
@@ -152,8 +181,10 @@ def test_the_session_knows_what_was_disclosed(kernel: Kernel) -> None:
         kernel.ok("%%kestrel --no-data\nhi")
         assert kernel.ok("print(seen[-1])").text == "{'no_data': True}\n"
         kernel.ok("%%kestrel\n{df:head 2} {df} {df.price:full}")
+        kernel.ok("for metadata in seen: metadata.pop('without_data', None)")
         assert kernel.ok("print(seen[-1])").text == "{'disclosed': {'df': 'head'}}\n"
         kernel.ok("%%kestrel\n{df}")
+        kernel.ok("for metadata in seen: metadata.pop('without_data', None)")
         assert kernel.ok("print(seen[-1])").text == "{'disclosed': {'df': 'head'}}\n"
     finally:
         kernel.ok("app, model = before, before.models.get('scripted')\n%kestrel use app")
