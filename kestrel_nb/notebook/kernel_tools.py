@@ -41,9 +41,10 @@ class NotebookTools:
 class RunPython:
     """The tool ``run_python``.
 
-    ``data``: the last value's ``columns``, ``rows`` and ``dtypes`` when it is a table (``total_rows`` when there are
-    more), else those of the changed variables; ``figures`` (type, base64 data, width, height in pixels), ``variables``
-    (names that are new, changed, gone), and in a run that sends no data ``unsent``, the text that no model reads.
+    ``data``: the last value's ``columns``, ``rows`` and ``dtypes`` when it is a table (``total_rows``,
+    ``total_columns`` when there are more), else those of the changed variables; ``figures`` (type, base64 data, width,
+    height in pixels), ``variables`` (names that are new, changed, gone), and in a run that sends no data ``unsent``,
+    the text that no model reads.
     ``value_at``: from where to where the table stands in the text, so that a view need not show it twice.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..runtime.secrets import Masker
@@ -28,11 +28,11 @@ def result_of(done: Finished, masker: Masker, *, limit_s: float, no_data: bool) 
     """``no_data``: the model reads how it ended and which variables changed; the rest goes to the notebook alone."""
     figures, left_out = figure_data(done.capture.pictures)
     output = _output(done, limit_s)
-    notes = "\n".join([*_drawn(done, len(figures), left_out), *_changes(done), *done.notes])
+    data = _data(done, figures)
+    notes = "\n".join([*_kept(data), *_drawn(done, len(figures), left_out), *_changes(done), *done.notes])
     head = "\n".join([_ending(done, limit_s), _SENT_NOTHING]) if no_data else middle_cut(output, LIMIT - NOTES)
     content = middle_cut("\n".join(part for part in (head, middle_cut(notes, NOTES)) if part), LIMIT)
     content, output = masker.mask(content), masker.mask(output)
-    data = _data(done, figures)
     if no_data:
         data["unsent"] = output
     if data.get("rows") and (place := _place(done, masker, output if no_data else content)):
@@ -64,6 +64,16 @@ def _output(done: Finished, limit_s: float) -> str:
     room = LIMIT - NOTES - len(error)
     written = stable(done.capture.scroll.text(room)).rstrip()
     return "\n".join(part for part in (written, error) if part) or "(no output)"
+
+
+def _kept(data: Mapping[str, Any]) -> list[str]:
+    """What the notebook keeps of a last value that is too large a table."""
+    parts = [
+        f"{len(data[noun]):,} of {data[total]:,} {noun}"
+        for noun, total in (("rows", "total_rows"), ("columns", "total_columns"))
+        if total in data
+    ]
+    return [f"the notebook keeps its first {' and '.join(parts)}"] if parts else []
 
 
 def _drawn(done: Finished, shown: int, left_out: list[str]) -> list[str]:
@@ -112,7 +122,10 @@ def _data(done: Finished, figures: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def table_data(value: Any) -> dict[str, Any] | None:
-    """The head of a table as JSON data, with ``total_rows`` when it has more; None for what is no table."""
+    """The head of a table as JSON data; None for what is no table.
+
+    ``total_rows`` and ``total_columns`` are there when it has more of them.
+    """
     return read(lambda: _table_data(value), None) if is_table(value) else None
 
 
@@ -135,7 +148,18 @@ def _table_data(value: Any) -> dict[str, Any] | None:
     data: dict[str, Any] = frame_data(part)
     if sizes[0] > rows:
         data["total_rows"] = sizes[0]
+    width = _width(value, sizes)
+    if width > COLUMNS:
+        data["total_columns"] = width
     return data
+
+
+def _width(value: Any, sizes: Sequence[int]) -> int:
+    """How many columns its data would have."""
+    if len(sizes) > 1:
+        return sizes[1]
+    fields: Any = read(lambda: value.dtype.names, None)
+    return len(fields) if fields else 1
 
 
 def _columns(array: Any, rows: int) -> list[list[Any]]:

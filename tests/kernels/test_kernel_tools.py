@@ -184,6 +184,28 @@ def test_tables_of_all_kinds(kernel: Kernel, code: str, columns: list[Any] | Non
     assert len(data["rows"]) == rows
     assert columns is None or data["columns"] == columns
     assert data.get("total_rows") == (6000 if "6000" in code else None)
+    assert data.get("total_columns") == (500 if "500" in code else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("pd.DataFrame({'x': range(1_000_000)})", "the notebook keeps its first 5,000 of 1,000,000 rows"),
+        ("pd.Series(range(6_000))", "the notebook keeps its first 5,000 of 6,000 rows"),
+        ("np.zeros((3, 500))", "the notebook keeps its first 200 of 500 columns"),
+        (
+            "pd.DataFrame(np.zeros((900, 300)))",
+            "the notebook keeps its first 500 of 900 rows and 200 of 300 columns",
+        ),
+        ("pd.DataFrame({'x': range(5_000)})", ""),
+        ("list(range(6_000))", ""),
+    ],
+)
+@pytest.mark.parametrize("line", ["", "--no-data"])
+def test_what_the_notebook_keeps_of_a_large_table_is_told(kernel: Kernel, code: str, said: str, line: str) -> None:
+    assert call(kernel, *python(code), line=line).status == "ok"
+    (row,) = given(kernel)["calls"]
+    assert [text for text in row["content"].split("\n") if "the notebook keeps" in text] == ([said] if said else [])
 
 
 def test_variables_that_changed(kernel: Kernel) -> None:
