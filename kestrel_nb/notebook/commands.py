@@ -31,7 +31,8 @@ async def run_line(line: str) -> Any:
         words = _split(line)
         if not words:
             raise UsageError(f"%kestrel needs a word: {', '.join(COMMANDS)}; %kestrel help says more")
-        command = COMMANDS.get("help" if words[0] in ("-h", "--help") else words[0])
+        words = _asking(words)
+        command = COMMANDS.get(words[0])
         if command is None:
             raise UsageError(helping.unknown_word(words[0], COMMANDS))
         if len(words) - 1 > command.most:
@@ -46,6 +47,18 @@ def _split(line: str) -> list[str]:
     word, _, rest = line.strip().partition(" ")
     command = COMMANDS.get(word)
     return [word, rest.strip()] if command is not None and command.raw else split_words(line)
+
+
+def _asking(words: list[str]) -> list[str]:
+    """``words``, or ``help WORD`` for another way to ask for it: ``--help``, ``WORD --help``, ``WORD?``."""
+    if words[0] in ("-h", "--help"):
+        return ["help", *words[1:]]
+    if words[0] in COMMANDS and words[1:] in (["-h"], ["--help"]):
+        return ["help", words[0]]
+    bare = words[0].rstrip("?")
+    if len(words) == 1 and bare != words[0] and (not bare or bare in COMMANDS):
+        return ["help", bare] if bare else ["help"]
+    return words
 
 
 def run_line_at_once(line: str) -> Any:

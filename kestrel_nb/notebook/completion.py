@@ -174,7 +174,8 @@ def _values(state: NotebookState, completes: tuple[str, ...], many: bool, typed:
 
 def body_offers(state: NotebookState, before: str, after: str = "") -> Offers:
     """The line of a request up to the cursor: a placeholder that is open, or else the beginning of a file's name."""
-    found = placeholder_offers(user_variables(state.shell), before, after)
+    named = {name: value for name, value in user_variables(state.shell).items() if name.isidentifier()}
+    found = placeholder_offers(named, before, after)
     if found is not None:
         return found
     return file_offers(state.app.workspace if state.has_app else os.getcwd(), before, after)

@@ -20,7 +20,9 @@ from .code_places import Places
 from .tracebacks import (
     cut,
     failed_line,
+    is_a,
     last_error,
+    plain_name,
     stopped_on_purpose,
     traceback_of,
     type_of,
@@ -118,14 +120,15 @@ class Failures:
         counts = dict(getattr(self._shell.compile, "_filename_map", None) or {})
         places = Places(_workspace(), source, count, counts, mask)
         masked = mask(source)
+        kind, line, traceback, traceback_only = _described(error, places)
         self.last = Failure(
             source=cut(masked, SOURCE),
             whole=len(masked) <= SOURCE,
             masked=masked != source,
-            type=type_of(error),
-            line=failed_line(error, places),
-            traceback=cut(traceback_of(error, places), TRACEBACK),
-            traceback_only=cut(traceback_of(error, places, messages=False), TRACEBACK),
+            type=kind,
+            line=line,
+            traceback=cut(traceback, TRACEBACK),
+            traceback_only=cut(traceback_only, TRACEBACK),
         )
         self._same = _Same(cell_id, {_digest(source)})
 
@@ -151,6 +154,21 @@ class Failures:
             self._keep(error, source, count, None)
 
 
+def _described(error: BaseException, places: Places) -> tuple[str, int | None, str, str]:
+    """Its type, its line in the cell, its text, and that without what it says; never raises."""
+    try:
+        return (
+            type_of(error),
+            failed_line(error, places),
+            traceback_of(error, places),
+            traceback_of(error, places, messages=False),
+        )
+    except (Exception, SystemExit) as problem:  # code of the error's class
+        name = plain_name(type(error))
+        text = f"{name}\n[this error can't be looked at: that raises {plain_name(type(problem))}]"
+        return name, None, text, text
+
+
 def _count_of(error: BaseException, counts: Any) -> int | None:
     if isinstance(error, SyntaxError) and error.filename in counts:
         return int(counts[error.filename])
@@ -167,9 +185,9 @@ def _is_ours(error: BaseException, source: str) -> bool:
     """True when the cell needs no fixing: it was stopped, or a run or a command of ours in it said what is wrong."""
     from .screen import RunError
 
-    if stopped_on_purpose(error) or isinstance(error, RunError):
+    if stopped_on_purpose(error) or is_a(error, RunError):
         return True
-    return isinstance(error, ShellUsageError) and _OURS.search(source) is not None
+    return is_a(error, ShellUsageError) and _OURS.search(source) is not None
 
 
 def _digest(source: str) -> str:

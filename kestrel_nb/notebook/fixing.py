@@ -61,12 +61,17 @@ async def _send(state: NotebookState, words: list[str], word: str, tools: tuple[
 
 
 def _options(words: list[str], word: str) -> tuple[str | None, str]:
-    """The model after ``-m``, and the hint."""
-    if not words or words[0] not in ("-m", "--model"):
-        return None, " ".join(words)
-    if len(words) < 2:
-        raise UsageError(f"{words[0]} needs a value: %kestrel {word} {words[0]} MODEL")
-    return words[1], " ".join(words[2:])
+    """The model after ``-m``, and the hint as it was typed."""
+    line = words[0].strip() if words else ""
+    name, equals, value = line.partition(" ")[0].partition("=")
+    if name not in ("-m", "--model"):
+        return None, line
+    rest = line.partition(" ")[2].strip()
+    if not equals:
+        value, _, rest = rest.partition(" ")
+    if not value:
+        raise UsageError(f"{name} needs a value: %kestrel {word} {name} MODEL")
+    return value.strip("'\""), rest.strip()
 
 
 @contextlib.contextmanager
@@ -121,6 +126,6 @@ def _fenced(text: str, language: str) -> str:
 _USAGE, _COMPLETES = "[-m MODEL] [HINT...]", ("=-m=model",)
 
 COMMANDS = {
-    "fix": Command(_USAGE, "propose a corrected cell for the last one that failed", 99, _fix, _COMPLETES),
-    "explain": Command(_USAGE, "explain the error of the last cell that failed", 99, _explain, _COMPLETES),
+    "fix": Command(_USAGE, "propose a corrected cell for the last one that failed", 99, _fix, _COMPLETES, raw=True),
+    "explain": Command(_USAGE, "explain the error of the last cell that failed", 99, _explain, _COMPLETES, raw=True),
 }

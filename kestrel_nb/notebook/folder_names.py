@@ -49,10 +49,11 @@ def _names(folder: str, typed: str) -> Names:
         return []
     found = []
     try:
-        place, root = os.path.realpath(os.path.join(folder, head)), os.path.realpath(folder)
+        named = os.path.join(folder, head)
+        place, root = os.path.realpath(named), os.path.realpath(folder)
         if place != root and not place.startswith(root.rstrip(os.sep) + os.sep):
             return []
-        with os.scandir(place) as entries:
+        with os.scandir(named) as entries:  # as it is named: `no such folder/..` is none
             for entry in islice(entries, LARGEST):
                 hidden = entry.name.startswith(".") and not tail.startswith(".")
                 if entry.name.startswith(tail) and not hidden and entry.name.isprintable():

@@ -121,6 +121,8 @@ async def _rewind(state: NotebookState, words: list[str]) -> Rewound:
 async def _fork(state: NotebookState, words: list[str]) -> Text:
     """Copy a session, and go on in the copy. Raises UsageError."""
     rest, name = _after_s(words, "fork")
+    if rest is not None and rest.startswith("-"):
+        raise UsageError(f"no option {rest}; usage: %kestrel fork {COMMANDS['fork'].usage}")
     source = await _session(state, name)
     if source.is_running:
         raise UsageError("the session is running; wait for its end, or stop it with %kestrel cancel")

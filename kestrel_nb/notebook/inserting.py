@@ -21,8 +21,8 @@ LONGEST = 100_000  # characters of a cell
 WHOLE_DIFF = 60  # lines of a cell whose difference is shown with every line
 
 _REQUEST = re.compile(
-    r"^[ \t]*(?:[^#\n]*=[ \t]*)?%{1,2}kestrel\b"
-    r"|run_(?:cell|line)_magic\([ \t]*(?:magic_name[ \t]*=[ \t]*)?['\"]kestrel\b",
+    r"^[ \t]*(?:[^#\n]*=[ \t]*|%{1,2}\w[^\n]*[ \t])?%{1,2}kestrel\b"
+    r"|(?:run_(?:cell|line)_)?magic\([ \t]*(?:\w+[ \t]*=[ \t]*)?['\"][ \t%]*kestrel\b",
     re.MULTILINE,
 )
 

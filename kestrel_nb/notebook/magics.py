@@ -59,7 +59,7 @@ def refuse(runner: str) -> None:
 class LineRewrite(TokenTransformBase):  # type: ignore[misc]
     """``%kestrel ...`` or ``name = %kestrel ...`` at the left margin as an awaited call."""
 
-    priority = 5  # before IPython's own reading of a line that begins with %
+    priority = 4  # before IPython's own reading of a line that begins with % or ends with ?
 
     def __init__(self, start: tuple[int, int], target: str = "") -> None:
         super().__init__(start)
@@ -74,6 +74,8 @@ class LineRewrite(TokenTransformBase):  # type: ignore[misc]
         for line in tokens_by_line:
             words = [token for token in line if token.string.strip()]
             texts = [token.string for token in words[:4]]
+            if texts[:3] == ["%", "kestrel", "?"]:
+                continue  # asks for help
             if texts[:2] == ["%", "kestrel"] and words[0].start[1] == 0:
                 return cls(words[0].start)
             assigned = texts[1:4] == ["=", "%", "kestrel"] and words[0].start[1] == 0

@@ -172,7 +172,7 @@ def _messages(state: NotebookState) -> list[Offer]:
 def _variables(test: Callable[[Any], bool]) -> Callable[[NotebookState], list[Offer]]:
     def source(state: NotebookState) -> list[Offer]:
         named = sorted(user_variables(state.shell).items())
-        return [Offer(name, type_word(value)) for name, value in named if test(value)][:MOST]
+        return [Offer(name, type_word(value)) for name, value in named if name.isidentifier() and test(value)][:MOST]
 
     return source
 

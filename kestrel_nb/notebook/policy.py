@@ -200,7 +200,7 @@ async def _remove(state: NotebookState, line: str) -> Text:
     await state.app.initialize()
     session = state.session()
     rules = state.rules.numbered(session)
-    if words[0].isdecimal() and len(words) == 1 and len(words[0]) < 9:
+    if words[0].isascii() and words[0].isdecimal() and len(words) == 1 and len(words[0]) < 9:
         item = state.rules.by_number(int(words[0]), rules)
     else:
         item = _find(rules, words, scope)

@@ -130,6 +130,8 @@ class NotebookState:
             return self._session
         if self.app.sessions.has(name):
             return self.app.sessions.get(name)
+        if name.startswith("-"):
+            raise UsageError(f'a session name does not begin with "-", as "{name}" does: that is an option')
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or len(name) > 128:
             raise UsageError(f'a session name has letters, digits, "-" and "_" only, not "{name}"')
         return self.app.sessions.create(CreateSessionRequest(id=name))

@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Any
 
 from .code_places import Places
+from .visible import one_line
 
 MESSAGE = 2_000  # characters of one error's message
+NAME = 200  # of a type
 LINE = 300  # characters of a line of source
 FRAMES = 20  # of one error
 LIBRARY = 5  # frames in a row outside the user's own code
@@ -48,8 +50,21 @@ def failed_line(error: BaseException, places: Places) -> int | None:
 def type_of(error: BaseException) -> str:
     """The type's name, with its module unless that is Python's own or the notebook."""
     kind = type(error)
-    module, name = str(kind.__module__), str(kind.__qualname__)
-    return (name if module in ("builtins", "__main__") else f"{module}.{name}")[:200]
+    try:
+        module, name = str(kind.__module__), str(kind.__qualname__)
+    except Exception:  # of its metaclass
+        return plain_name(kind)
+    return one_line(name if module in ("builtins", "__main__") else f"{module}.{name}", NAME)
+
+
+def plain_name(kind: type) -> str:
+    """The name that the class was made with, whatever it says itself."""
+    return one_line(str(type.__dict__["__name__"].__get__(kind)), NAME)
+
+
+def is_a(error: BaseException, *kinds: type) -> bool:
+    """``isinstance`` that asks the type alone: an object may say anything of its class, or raise."""
+    return issubclass(type(error), kinds)
 
 
 def traceback_of(error: BaseException, places: Places, *, messages: bool = True) -> str:
@@ -281,7 +296,7 @@ def stopped_on_purpose(error: BaseException) -> bool:
     """True for what no fix is wanted for: Interrupt, and a cell that ends itself."""
     import asyncio
 
-    return isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError))
+    return is_a(error, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 
 
 def last_error() -> BaseException | None:

@@ -9,6 +9,7 @@ only make things stricter: its ``auto`` rules don't count.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -150,8 +151,6 @@ class UserRules:
 
 
 def _encoded(rules: Rules) -> bytes:
-    import json
-
     if len(rules) > MAX_RULES:
         raise UsageError(f"there can be {MAX_RULES} rules of yours at most; remove some with %kestrel policy remove")
     plain = tuple(replace(rule, scope="session") for rule in rules)  # the default, which the form leaves out
@@ -166,9 +165,19 @@ def _decoded(data: bytes) -> Rules:
         document = loads(data)
         rules = from_document(_RuleFile, document).rules
     except CodecError as error:
-        raise Unreadable(str(error)) from None
+        raise Unreadable(str(error).replace(f"{_RuleFile.__name__}.", "").replace(_RuleFile.__name__, "it")) from None
+    json.loads(data, object_pairs_hook=_without_doubles)
     _check(document, rules)
     return tuple(replace(rule, scope="user") for rule in rules)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that stands twice in one object: of two lists of rules one would be lost without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if sum(other == name for other, _ in pairs) > 1)
+        raise Unreadable(f'"{twice[:40]}" stands twice in one object')
+    return found
 
 
 def _check(document: Mapping[str, Any], rules: Rules) -> None:

@@ -41,8 +41,12 @@ PermissionResolver = Callable[[Tool, ToolCallPart, ToolSession], PermissionDecis
 _PLAIN_COMMAND = re.compile(r"[\w@+=:,./ \t-]+")
 # Programs whose arguments are the command: what they run can't be told from the first word.
 _WRAPPERS = frozenset(
-    ("sudo", "doas", "env", "nice", "nohup", "time", "timeout", "xargs", "exec", "command", "builtin")
-)
+    ("sudo", "doas", "su", "runuser", "pkexec", "env", "nice", "ionice", "chrt", "taskset", "nohup", "setsid",
+     "stdbuf", "time", "timeout", "watch", "xargs", "parallel", "find", "exec", "command", "builtin", "eval",
+     "source", ".", "coproc", "trap", "sh", "ash", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "pwsh",
+     "busybox", "toybox", "chroot", "unshare", "nsenter", "flock", "script", "strace", "ltrace", "ssh", "systemd-run",
+     "start")
+)  # fmt: skip
 _GLOB = re.compile(r"[*?\[]")
 
 CHANGING = "@changing"  # as a rule's tool: whatever is not marked read_only. No tool can have this name
@@ -147,7 +151,7 @@ def _compare_command(match: str, arguments: JsonObject, *, lenient: bool) -> boo
     if not words or "=" in words[0]:  # a variable in front of the command
         return None
     if lenient:
-        return _words_concern(patterns, words) or (None if posixpath.basename(words[0]) in _WRAPPERS else False)
+        return _words_concern(patterns, words) or (None if _program(words[0]) in _WRAPPERS else False)
     if not all(_is_harmless(name, value) for name, value in arguments.items() if name != "command"):
         return None
     return _words_allow(patterns, words)
@@ -186,15 +190,21 @@ def _stays_inside(word: str) -> bool:
 
 
 def _words_concern(patterns: list[str], words: list[str]) -> bool:
-    """The wide reading: the program, also under its full path, and the further words in this order among others."""
+    """The wide reading: the program, under any path and in any case, and the further words in this order among
+    others. What follows a ``=`` is also a word: ``git -c alias.p=push p`` pushes."""
     if not patterns:
         return False
-    program = patterns[0]
-    if not fnmatchcase(words[0], program) and not fnmatchcase(posixpath.basename(words[0]), program):
+    program = patterns[0].casefold()
+    if not any(fnmatchcase(name, program) for name in (words[0].casefold(), _program(words[0]))):
         return False
-    rest = iter(words[1:])
+    rest = iter([part for word in words[1:] for part in dict.fromkeys((word, word.rpartition("=")[2]))])
     wanted = patterns[1:-1] if patterns[-1] == "*" else patterns[1:]
     return all(any(fnmatchcase(word, pattern) for word in rest) for pattern in wanted)
+
+
+def _program(word: str) -> str:
+    """The name of the program, as file systems that know no case tell it."""
+    return posixpath.basename(word).casefold().removesuffix(".exe")
 
 
 # ---- paths, addresses and other first arguments -----------------------------------------------------------------

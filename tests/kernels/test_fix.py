@@ -105,6 +105,31 @@ def test_what_is_sent(kernel: Kernel) -> None:
     assert "run_python" not in tools
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("don't use pandas", "don't use pandas"),
+        ('say "a  b" and \\d {df} $HOME', 'say "a  b" and \\d {df} $HOME'),
+        ("why does it fail?", "why does it fail?"),
+        ("--model=scripted it's old", "it's old"),
+        ("-m 'scripted' -x", "-x"),
+    ],
+)
+def test_a_hint_is_taken_as_it_was_typed(kernel: Kernel, typed: str, hint: str) -> None:
+    kernel.run("1 / 0")
+    kernel.ok("proposing()")
+    kernel.ok("%kestrel use app")
+    kernel.ok(f"%kestrel fix {typed}")
+    sent = kernel.ok("print([line for line in asked().split('\\n') if 'hint' in line][0])").text
+    assert sent == f"My hint: {hint}\n"
+
+
+@pytest.mark.parametrize("line", ["%kestrel fix --help", "%kestrel fix -h", "%kestrel fix?", "%kestrel help fix"])
+def test_a_request_for_help_is_no_hint(kernel: Kernel, line: str) -> None:
+    kernel.run("1 / 0")
+    assert "propose a corrected cell" in plain(kernel.ok(line))
+
+
 def test_no_data_leaves_the_message_out(kernel: Kernel) -> None:
     kernel.run("word = 'row' + ' 77'\nraise ValueError(word)")
     kernel.ok("%config Kestrel.no_data = True")

@@ -126,6 +126,8 @@ def test_rewind_to_a_turn_or_a_message(kernel: Kernel) -> None:
         ("rewind -s nope", 'no session "nope"'),
         ("fork wrong", 'there is a session "wrong" already; go on with it by %%kestrel -s wrong'),
         ("fork a/b", "can't be an id"),
+        ("fork --titel", "no option --titel; usage: %kestrel fork"),
+        ("new --titel", 'a session name does not begin with "-"'),
         ("history nope", 'no session "nope"'),
         ("usage nope", 'no session "nope"'),
         ("events nope", 'no variable "nope" holds a run; these do: '),

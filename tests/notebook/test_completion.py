@@ -386,6 +386,16 @@ def test_a_link_does_not_lead_out_of_the_folder(tab: Tab, folder: Path) -> None:
     assert tab("%%kestrel\nout/|") == []
 
 
+def test_a_word_before_a_path_is_no_folder(tab: Tab, folder: Path) -> None:
+    assert tab("%%kestrel\nread src/../dat|") == ["%%kestrel\nread src/../data.csv"]
+    assert tab("%%kestrel\nread ./../dat|") == []
+
+
+def test_names_that_no_code_can_say_are_not_offered(shell: Any, tab: Tab) -> None:
+    shell.user_ns.update({"a b": 1, "": 2, "-m": 3, "%kestrel": 4, "\ud800": 5, "fine": 6})
+    assert tab("%%kestrel\n{|") == ["%%kestrel\n{fine"]
+
+
 def test_a_huge_folder_gives_a_bounded_list(tab: Tab, folder: Path) -> None:
     huge = folder / "huge"
     huge.mkdir()

@@ -152,6 +152,26 @@ def test_an_error_whose_text_cannot_be_had(cells: Cells, body: str) -> None:
     assert cells.failures.last.traceback_only == "Bad"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    def __getattribute__(self, name): raise OSError(name)",
+        "    @property\n    def __cause__(self): raise OSError",
+    ],
+)
+def test_an_error_that_cannot_be_looked_at_is_one_all_the_same(cells: Cells, body: str) -> None:
+    cells.fails("1 / 0")
+    failure = cells.fails(f"class Odd(Exception):\n{body}\nraise Odd('x')")
+    assert "class Odd" in failure.source
+    assert "can't be looked at: that raises OSError" in failure.traceback
+
+
+def test_the_name_of_a_type_is_one_line(cells: Cells) -> None:
+    cells.run("class Said(type):\n    @property\n    def __module__(cls): raise OSError")
+    assert cells.fails("class Own(Exception, metaclass=Said): pass\nraise Own").type == "Own"
+    assert cells.fails("raise type('A\\n\\x1b[31mB', (Exception,), {})").type == "A\\n[ESC][31mB"
+
+
 def test_keys_are_masked_wherever_they_stand(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-Zq81hbD7YtrP0w"
     monkeypatch.setenv("SHOP_API_KEY", key)
@@ -263,7 +283,8 @@ def test_cells_go_below_the_one_that_runs() -> None:
 @pytest.mark.parametrize(
     "code",
     ["", "  \n", "%%kestrel\ndo it", "x = 1\n%kestrel fix", "y = %kestrel inbox", "\n  %%kestrel -b\nx",
-     "get_ipython().run_cell_magic('kestrel', '', 'x')", "%%time\n%%kestrel\nx", "x" * 100_001],
+     "get_ipython().run_cell_magic('kestrel', '', 'x')", "%%time\n%%kestrel\nx", "x" * 100_001,
+     "%time %kestrel approve a1", "get_ipython().magic('%kestrel use demo')", "run_line_magic(a='kestrel', line='')"],
 )  # fmt: skip
 def test_code_that_is_refused(code: str) -> None:
     state: Any = None

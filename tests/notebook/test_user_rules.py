@@ -92,6 +92,8 @@ BAD = {
     "never matches": b'{"version": 1, "kind": "rules", "rules": [{"tool": "a", "action": "auto", "match": ""}]}',
     "a number": b'{"version": 1, "kind": "rules", "rules": [{"tool": 7, "action": "deny"}]}',
     "NaN": b'{"version": NaN, "kind": "rules", "rules": []}',
+    "two lists": b'{"version": 1, "kind": "rules", "rules": [{"tool": "x", "action": "deny"}], "rules": []}',
+    "two actions": b'{"version": 1, "kind": "rules", "rules": [{"tool": "x", "action": "deny", "action": "auto"}]}',
     "deep": b"[" * 100_000,
     "large": b" " * (MAX_BYTES + 1),
 }

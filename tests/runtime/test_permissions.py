@@ -181,6 +181,9 @@ def test_harmless_things_beside_the_command() -> None:
         ("rm *", "/bin/rm x"),
         ("git push *", "git push --force"),
         ("git push", "git -C x push --force"),
+        ("git push", "git -c alias.p=push p"),
+        ("git push", "GIT push"),
+        ("git push", "/opt/bin/Git.exe push"),
         ("*", "anything; at $all"),
     ],
 )
@@ -191,8 +194,10 @@ def test_a_rule_that_denies_is_read_widely(rule: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["true; rm x", "r''m x", "sudo rm x", "env rm x", "X=1 rm x", "echo $(rm x)", 7, None]
-)
+    "command",
+    ["true; rm x", "r''m x", "sudo rm x", "env rm x", "X=1 rm x", "echo $(rm x)", "/bin/sh -c rm", "busybox rm x",
+     "find x -delete", "eval rm x", ". ./x", "ssh host rm x", 7, None],
+)  # fmt: skip
 def test_what_cannot_be_compared_is_asked(command: Any) -> None:
     for rules in (
         [deny("rm *")],
