@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -92,7 +93,7 @@ def answer(done: Talk, name: str, arguments: dict[str, Any], variables: dict[str
     if name == "list_variables":
         return "\n".join(f"{key}: {brief(value)}" for key, value in sorted(variables.items()))
     if name == "inspect_variable":
-        return f"{arguments['name']}: {disclose(variables[arguments['name']]).text}"
+        return f"{arguments['name']}: {disclose(eval(arguments['name'], {}, variables)).text}"
     value = run(arguments["code"], variables)
     done.values.append(value)
     done.axes = axes()
@@ -293,6 +294,85 @@ def test_the_news_of_variables_is_no_part_of_the_request() -> None:
     news = f"{head}\n- x: int (new)\n… 3 more variables"
     (step,) = understand(f"list the variables{news}", KERNEL).steps
     assert step.tool == "list_variables"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "path"),
+    [
+        ('describe {sales["Order Date"]}', 'sales["Order Date"]'),
+        ("what is in {sales.units_sold}?", "sales.units_sold"),
+        ("what type is {sales.units_sold}?", "sales.units_sold"),
+        ("look at {sales.units_sold:head 2}", "sales.units_sold"),
+        ("how many missing values are there in {sales.Region}?", "sales.Region"),
+        ("what is in {sales}?", "sales"),
+    ],
+)
+def test_a_column_of_its_own_is_looked_at(request_text: str, path: str) -> None:
+    done = talk(request_text, sales=SALES)
+    assert done.calls == [("inspect_variable", {"name": path})]
+    assert f"`{path}` is a " in done.answer
+    assert "| column | type | missing |" in done.answer
+
+
+def test_what_a_column_of_its_own_is_not_good_for_is_said() -> None:
+    done = talk("mean of {sales.units_sold}", sales=SALES)
+    assert done.calls == []
+    assert "`sales.units_sold` is a Series, which I can describe" in done.answer
+
+
+def test_no_missing_value_is_a_count_too() -> None:
+    shown = talk("describe the columns of {sales}", sales=SALES).answer
+    assert "| `Region` | str | 1 |" in shown or "| `Region` | object | 1 |" in shown
+    assert "| `units_sold` | int64 | 0 |" in shown
+    large = talk("describe the columns of {flags}", flags=pd.DataFrame({"on": np.ones(5_000_001, dtype=bool)})).answer
+    assert "| `on` | bool | not counted |" in large
+
+
+@pytest.mark.parametrize(
+    ("request_text", "says"),
+    [
+        ("sum of units_sald of {sales}", "did you mean `units_sold`? Its columns are: "),
+        ("mean units sold by regoin of {sales}", "did you mean `Region`?"),
+        ("mean zebra of {sales}", "no column like `zebra`; its columns are: "),
+    ],
+)
+def test_a_column_that_is_nearly_named_is_asked_about(request_text: str, says: str) -> None:
+    done = talk(request_text, sales=SALES)
+    assert done.calls == []
+    assert says in done.answer
+
+
+def test_near_names_of_two_columns_are_no_guess() -> None:
+    assert "did you mean" not in talk("mean bil of {penguins}", penguins=PENGUINS).answer
+    assert (
+        "did you mean `price`?"
+        in talk(
+            "compute the mean prise by category of {df}", df=pd.DataFrame({"price": [1.0], "category": ["a"]})
+        ).answer
+    )
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    ["plot units sold against region of {sales}", "line chart of units sold over customer name of {sales}"],
+)
+def test_a_text_has_no_place_on_an_axis_and_what_can_be_drawn_is_told(request_text: str) -> None:
+    done = talk(request_text, sales=SALES)
+    assert done.calls == []
+    assert "no place on that axis; I can draw: box plot of `units_sold` by `" in done.answer
+    told = done.answer.split("I can draw: ")[1].split(".\n")[0]
+    for text in told.split(", or "):
+        assert talk(f"{text} of {{sales}}", sales=SALES).axes.lines or axes().patches
+        close_figures()
+
+
+def test_dates_along_an_axis_are_slanted() -> None:
+    for text in ("plot units sold against order date", "plot units sold against order date by region"):
+        done = talk(f"{text} in {{sales}}", sales=SALES)
+        assert {label.get_rotation() for label in done.axes.get_xticklabels()} == {45.0}
+        close_figures()
+    done = talk("plot units sold against 2024 in {sales}", sales=SALES)
+    assert {label.get_rotation() for label in done.axes.get_xticklabels()} == {0.0}
 
 
 def test_several_things_at_once() -> None:

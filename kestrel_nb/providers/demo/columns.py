@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 
 from .python_text import quoted
@@ -45,6 +46,11 @@ class Column:
         return self.dtype.lower().startswith("bool")
 
     @property
+    def date(self) -> bool:
+        """Whether it holds dates."""
+        return self.dtype.lower().startswith("date")
+
+    @property
     def ordered(self) -> bool:
         """Whether its values lie on an axis: numbers and times."""
         return self.numeric or self.dtype.lower().startswith(("date", "time", "period"))
@@ -52,12 +58,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the user's: the expression that gives it, its columns, its type's name, how many rows it has."""
+    """A table of the user's: the expression that gives it, its columns, its type's name, how many rows it has.
+
+    ``alone``: it is a single column, a Series of its own, and lists no columns.
+    """
 
     name: str
     columns: tuple[Column, ...]
     type: str = "DataFrame"
     rows: int | None = None
+    alone: bool = False
 
 
 def keys(columns: Sequence[Column]) -> str:
@@ -117,6 +127,21 @@ def part_at(words: Sequence[str], columns: Sequence[Column]) -> tuple[int, int] 
         if found:
             return _only(found, heard, columns), length
     return None
+
+
+def near_columns(heard: Sequence[str], columns: Sequence[Column]) -> list[Column]:
+    """The columns that are called nearly as the words that were ``heard``, together or one of them; else those of
+    which a word is near."""
+    spoken = {" ".join(words_of(text)) for text in (*heard, " ".join(heard))}
+    names = [{" ".join(name) for name in _spoken(column)} for column in columns]
+    words = [set(words_of(column.name)) for column in columns]
+    return _near(spoken, names, columns) or _near({word for text in spoken for word in text.split()}, words, columns)
+
+
+def _near(spoken: set[str], names: Sequence[set[str]], columns: Sequence[Column]) -> list[Column]:
+    known = sorted(set().union(*names))
+    near = {name for said in spoken if len(said) > 2 for name in get_close_matches(said, known, n=3, cutoff=0.75)}
+    return [column for column, own in zip(columns, names, strict=True) if own & near]
 
 
 def _only(found: Sequence[int], heard: Sequence[str], columns: Sequence[Column]) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 
 from .outcomes import Outcome
 from .quoting import block, code
 
+COUNTED = 5_000_000  # cells: of a larger table the notebook's schema does not count the missing ones
 MOST_ROWS = 20  # of a small table that an answer repeats
 _SCHEMA = re.compile(
     r"(?:[^\n]*?: )?(?P<type>[A-Za-z]\w*), (?P<size>[\d,]+ (?:rows?|values?)(?: × [\d,]+ columns?)?)(?P<more>;.*)?"
@@ -52,15 +54,21 @@ def _variable(name: str, text: str) -> str | None:
         return f"{code(text)}." if not lines else None
     if any(line.startswith("|") for line in lines):
         return f"{name} is a {found['type']} of {found['size']}{found['more'] or ''}.\n\n" + _as_it_is(lines)
-    rows = [_typed(line) for line in lines if line.startswith("- ")]
+    rows = [_typed(line, counted=_cells(found["size"]) <= COUNTED) for line in lines if line.startswith("- ")]
     grid = _grid(("column", "type", "missing"), rows)
     return f"{name} is a {found['type']} of {found['size']}.\n\n{grid}"
 
 
-def _typed(line: str) -> tuple[str, str, str]:
+def _cells(size: str) -> int:
+    """How many cells ``120 rows × 4 columns`` or ``120 values`` are."""
+    return prod(int(number.replace(",", "")) for number in re.findall(r"[\d,]+", size))
+
+
+def _typed(line: str, *, counted: bool) -> tuple[str, str, str]:
     name, _, said = line[2:].rpartition(": ")
     dtype, _, missing = said.partition(", ")
-    return code(name) if name else "", dtype, missing.removesuffix(" missing")
+    number = missing.removesuffix(" missing") or ("0" if counted else "not counted")
+    return code(name) if name else "", dtype, number
 
 
 def _computed(what: str, text: str) -> str | None:

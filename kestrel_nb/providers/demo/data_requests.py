@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from .columns import Table, Unclear
+from .columns import Table, Unclear, near_columns
 from .data_words import (
     BY_WORDS,
     CHARTS,
@@ -15,6 +15,7 @@ from .data_words import (
     CORRELATED,
     DOWN,
     DRAW,
+    HOLDS,
     LOOK,
     MISSING,
     NOISE,
@@ -184,7 +185,8 @@ def _count(words: set[str], heard: _Heard) -> Ask | None:
 
 def _look(words: set[str], heard: _Heard) -> Ask | None:
     named = any(token.kind == "table" for token in heard.tokens)
-    return Ask("look") if words & LOOK and named and not heard.measures and not heard.by else None
+    asked = words & LOOK or (words & {"what", "whats"} and words <= NOISE | HOLDS)  # "what is in it?"
+    return Ask("look") if asked and named and not heard.measures and not heard.by else None
 
 
 def _nothing_left(tokens: Sequence[Token], ask: Ask, table: Table) -> None:
@@ -199,7 +201,9 @@ def _nothing_left(tokens: Sequence[Token], ask: Ask, table: Table) -> None:
             left.append(token.text)
     if left:
         names = ", ".join(code(column.name) for column in table.columns)
-        raise Unclear(f"{code(table.name)} has no column like {code(' '.join(left))}; its columns are: {names}")
+        near = near_columns(left, table.columns)
+        hint = f"did you mean {code(near[0].name)}? Its" if len(near) == 1 else "its"
+        raise Unclear(f"{code(table.name)} has no column like {code(' '.join(left))}; {hint} columns are: {names}")
 
 
 def _take_where(tokens: list[Token]) -> tuple[tuple[int, str, str | int | float] | None, list[Token]]:

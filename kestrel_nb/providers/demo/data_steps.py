@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ...protocol.tools import ToolSchema
 from .columns import Table, Unclear
@@ -119,6 +120,8 @@ def _known(part: str, masked: Masked, tables: Sequence[Table]) -> list[Op] | Non
 
 def compute(part: str, masked: Masked, table: Table) -> list[Op] | None:
     """The call that answers ``part``. Raises Unclear when it can't be answered with the columns there are."""
+    if table.alone:
+        return _of_column(part, masked, table)
     ask = read(part, masked, table)
     if ask is None:
         return None
@@ -128,6 +131,20 @@ def compute(part: str, masked: Masked, table: Table) -> list[Op] | None:
         raise Unclear(f"{code(table.name)} is a {table.type}, and I write code for frames of pandas only")
     kind = "drawn" if ask.action == "plot" else "computed"
     return [Op(kind, {"code": code_for(ask, table), "what": title_of(ask, table)}, part)]
+
+
+def _of_column(part: str, masked: Masked, table: Table) -> list[Op] | None:
+    """A single column can be looked at. Raises Unclear when more is asked of it."""
+    with suppress(Unclear):
+        ask = read(part, masked, table)
+        if ask is not None and ask.action in ("look", "missing", "summary"):
+            return [Op("variable", {"name": table.name}, part)]
+    if table.name not in masked.plain(part) and not is_about_data(part):
+        return None
+    raise Unclear(
+        f"{code(table.name)} is a {table.type}, which I can describe; to compute or draw, name a DataFrame of pandas "
+        "and its column, as in: the mean price of df"
+    )
 
 
 _VARIABLE = re.compile(r"^[-*|\s]*`?(?P<name>[^\W\d]\w*)`?\s*(?::|\||-|–|=)\s*(?:[\w.]*\.)?(?P<type>\w+)", re.M)

@@ -47,7 +47,8 @@ CORRELATED = _set("correlation correlations correlate correlated correlates corr
 SORT = _set("sort sorted order ordered rank")
 UNIQUE = _set("unique distinct different")
 SUMMARY = _set("summary statistics statistic stats summarise summarize")
-LOOK = _set("look inspect describe columns column schema structure dtypes types info shape")
+LOOK = _set("look inspect describe columns column schema structure dtypes dtype types type info shape")
+HOLDS = _set("contain contains hold holds inside")
 ROWS = _set("row rows record records entry entries observation observations")
 VERSUS = _set("against versus vs")
 NOISE = _set(
@@ -81,7 +82,7 @@ OWN_WORDS: dict[str, frozenset[str]] = {
     "stat": frozenset(STATS) | UP | DOWN | _set("numeric"),
     "count": ROWS | _set("counts size"),
     "rows": ROWS,
-    "look": LOOK,
+    "look": LOOK | HOLDS,
 }
 
 

@@ -34,6 +34,8 @@ def _usual(measures: Sequence[Column], by: Sequence[Column], stats: Sequence[str
         return "scatter"
     if len(measures) == 1 and measures[0].numeric:
         return "box" if by else "hist"
+    if len(measures) == 2 and not by:
+        return "scatter"  # which says why these columns make none
     return "bar" if len(measures) == 1 or (by and not measures) else ""
 
 
@@ -52,7 +54,19 @@ def _numeric(columns: Sequence[Column]) -> None:
         if not column.ordered or column.truth:
             raise Unclear(
                 f"{code(column.name)} is a column of {column.dtype}, not numbers, so it has no place on that axis"
+                f"{_possible(column, columns)}"
             )
+
+
+def _possible(column: Column, columns: Sequence[Column]) -> str:
+    """What can be drawn of ``column`` together with the other one."""
+    other = next((other for other in columns if other is not column), None)
+    if other is None:
+        return ""
+    if not other.numeric or other.truth:
+        return f"; I can draw: bar chart of the count by {code(column.name)}"
+    by = f"{code(other.name)} by {code(column.name)}"
+    return f"; I can draw: box plot of {by}, or bar chart of the mean {by}"
 
 
 def _one_group(by: Sequence[Column]) -> None:
@@ -68,12 +82,18 @@ def _scatter(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: 
     x, y = (measures[1], measures[0]) if ask.flipped else (measures[0], measures[1])
     title = f"{y.name} against {x.name}"
     if not by:
-        return [f"plt.scatter({frame}[{x.key}], {frame}[{y.key}])", *_labels(x.name, y.name, title)]
+        return [f"plt.scatter({frame}[{x.key}], {frame}[{y.key}])", *_labels(x.name, y.name, title), *_slanted(x)]
     return [
         f"for _name, _rows in {frame}.groupby({by[0].key}, dropna=False):",
         f"    plt.scatter(_rows[{x.key}], _rows[{y.key}], label=str(_name))",
         *_labels(x.name, y.name, f"{title} by {by[0].name}", by[0].name),
+        *_slanted(x),
     ]
+
+
+def _slanted(axis: Column) -> list[str]:
+    """Dates are too long to stand side by side."""
+    return ['plt.xticks(rotation=45, ha="right")'] if axis.date else []
 
 
 def _hist(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str) -> list[str]:
@@ -85,12 +105,13 @@ def _hist(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str
         return _bar(ask, (), [column], frame)
     if not by:
         draw = [f"plt.hist({frame}[{column.key}].dropna(), bins={BINS})"]
-        return [*draw, *_labels(column.name, "count", f"Distribution of {column.name}")]
+        return [*draw, *_labels(column.name, "count", f"Distribution of {column.name}"), *_slanted(column)]
     grouped = f"{frame}.groupby({by[0].key}, dropna=False)[{column.key}]"
     return [
         f"_groups = {{str(name): values.dropna() for name, values in {grouped}}}",
         f"plt.hist(list(_groups.values()), bins={BINS}, stacked=True, label=list(_groups))",
         *_labels(column.name, "count", f"Distribution of {column.name} by {by[0].name}", by[0].name),
+        *_slanted(column),
     ]
 
 
@@ -124,7 +145,8 @@ def _bar(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str)
     if not by:
         raise Unclear("a bar chart needs groups, as in: bar chart of the mean body mass by species")
     numbers, what = _grouped(ask, measures, by, frame)
-    return [f"{numbers}.plot.bar(rot=0, ax=plt.gca())", *_labels(by[0].name, what, _title(what, by))]
+    draw = f"{numbers}.plot.bar(rot=0, ax=plt.gca())"
+    return [draw, *_labels(by[0].name, what, _title(what, by)), *_slanted(by[0])]
 
 
 def _line(ask: Ask, measures: Sequence[Column], by: Sequence[Column], frame: str) -> list[str]:
@@ -149,7 +171,7 @@ def _plain_line(ask: Ask, measures: Sequence[Column], by: Sequence[Column], fram
         raise Unclear("a line needs two columns: one to run along, and one of numbers")
     _numeric((x, y))
     draw = [f"_rows = {frame}.sort_values({x.key})", f"plt.plot(_rows[{x.key}], _rows[{y.key}])"]
-    return [*draw, *_labels(x.name, y.name, f"{y.name} over {x.name}"), *_whole(x)]
+    return [*draw, *_labels(x.name, y.name, f"{y.name} over {x.name}"), *_whole(x), *_slanted(x)]
 
 
 def _whole(axis: Column) -> list[str]:

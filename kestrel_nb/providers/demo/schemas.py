@@ -9,8 +9,8 @@ from itertools import islice
 from .columns import Column, Table
 
 _HEAD = (
-    r"(?:(?P<name>[^\W\d]\w*(?:\.\w+|\[[^\]\n]*\])*): )?(?P<type>[A-Za-z]\w*), (?P<rows>[\d,]+) rows? × "
-    r"(?P<width>[\d,]+) columns?(?:; (?P<form>[^\n]*))?"
+    r"(?:(?P<name>[^\W\d]\w*(?:\.\w+|\[[^\]\n]*\])*): )?(?P<type>[A-Za-z]\w*), (?P<rows>[\d,]+) "
+    r"(?:rows? × (?P<width>[\d,]+) columns?|values?)(?:; (?P<form>[^\n]*))?"
 )
 _BLOCK = re.compile(rf"(?:^|\n){_HEAD}(?=\n|$)")
 _PLAIN = re.compile(r"[^\W\d_][^\\…\n]*")
@@ -49,7 +49,7 @@ def told_table(text: str, name: str) -> Table | None:
 
 def _table(text: str, found: re.Match[str], name: str) -> tuple[Table, int]:
     """The table whose first line is ``found``, and where its text ends."""
-    width, lines, end = int(found["width"].replace(",", "")), [], found.end()
+    width, lines, end = int((found["width"] or "1").replace(",", "")), [], found.end()
     for line in _lines(text, end):
         lines.append(line)
         is_row = line.startswith("| ") or line.startswith("|--")
@@ -63,6 +63,8 @@ def _table(text: str, found: re.Match[str], name: str) -> tuple[Table, int]:
     in_pandas = found["type"] in FRAMES and (found["form"] or any(line.startswith("index: ") for line in kept))
     kind = found["type"] if in_pandas else f"{found['type']} that is not of pandas"
     rows = int(found["rows"].replace(",", ""))
+    if found["width"] is None:
+        return Table(name, (), found["type"], rows, alone=True), end
     return Table(name, tuple(_columns(kept, name, width)), kind, rows), end
 
 
