@@ -14,10 +14,12 @@ pandas is imported when a function here is called.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .protocol.codec import jsonable
+from .protocol.errors import KestrelError
 from .protocol.events import SessionEvent
 from .protocol.messages import ChatMessage
 from .protocol.sessions import ApprovalRecord
@@ -33,9 +35,16 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def _pandas() -> Any:
-    """pandas, loaded now. As Any: its stubs know fewer dtypes than it does."""
-    import pandas
+    """pandas, loaded now. As Any: its stubs know fewer dtypes than it does. Raises KestrelError when it is broken."""
+    try:
+        import pandas
 
+        _ = pandas.DataFrame  # not another file of that name
+    except (Exception, SystemExit) as error:
+        place = getattr(sys.modules.get("pandas"), "__file__", None)
+        where = f" from {place}" if place else ""
+        why = f"{type(error).__name__}: {error}"
+        raise KestrelError(f"tables need pandas, which can't be loaded{where} ({why}); see %kestrel doctor") from error
     return pandas
 
 

@@ -11,11 +11,11 @@ import os
 import platform
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module, metadata
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
@@ -62,7 +62,7 @@ def looked_at(state: NotebookState) -> list[Line]:
     return lines
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """The error on one line, bounded, without keys that stand in the environment."""
     text = Masker.from_environment().mask(f"{type(error).__name__}: {error}")
     return " ".join(text.split())[:ERROR_CHARS]
@@ -95,10 +95,25 @@ def _version(name: str, oldest: str) -> Line:
         return Line(name, "not installed, or its metadata is missing", "problem", f"{install}, then restart the kernel")
     if _numbers(version) < _numbers(oldest):
         return Line(name, f"{version}, too old", "problem", f"{install}, then restart the kernel")
-    loaded = getattr(sys.modules.get(name), "__version__", version)
-    if isinstance(loaded, str) and _numbers(loaded) != _numbers(version):
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:  # a build for another Python, or a file of that name in the folder
+        return Line(name, f"{version}, but it can't be loaded ({told(error)})", "problem", _mend(name, install))
+    loaded = getattr(module, "__version__", None)
+    if not isinstance(loaded, str):
+        return Line(name, f"{version}, but another module of that name was loaded", "problem", _mend(name, install))
+    if _numbers(loaded) != _numbers(version):
         return Line(name, f"{version} is installed, {loaded} is loaded", "problem", "restart the kernel")
     return Line(name, version)
+
+
+def _mend(name: str, install: str) -> str:
+    """What to do about a package that is there and does not work. Nothing is loaded to find out which file it is."""
+    found = PathFinder.find_spec(name)
+    place = found.origin if found and found.origin else None
+    if place is None or "site-packages" in place or "dist-packages" in place:
+        return f"{install} --force-reinstall, then restart the kernel"
+    return f"{place} stands in its way: rename that, then restart the kernel"
 
 
 def _lab() -> Line:

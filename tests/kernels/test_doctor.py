@@ -121,6 +121,24 @@ def test_versions_that_are_missing_old_or_not_yet_loaded(kernel: Kernel) -> None
     assert found["jupyterlab"][0] == "ok"
 
 
+@pytest.mark.parametrize("code", ["raise ImportError('numpy.dtype size changed')", "raise SystemExit", "x = 1"])
+def test_pandas_that_cannot_be_loaded_is_one_line(tmp_path: Path, code: str) -> None:
+    (tmp_path / "pandas.py").write_text(code)
+    with running_kernel(tmp_path) as kernel:
+        kernel.ok(LOAD, 60)
+        level, state, todo = lines(kernel.ok(DOCTOR).text)["pandas"]
+        assert level == "problem"
+        assert "loaded" in state
+        assert "pandas.py stands in its way" in todo
+        assert kernel.ok("%%kestrel\nlist the files").displayed
+        for word in ("models", "sessions", "history", "usage", "events", "approvals"):
+            outcome = kernel.run(f"%kestrel {word}")
+            assert outcome.status == "error"
+            assert outcome.text.startswith("UsageError: tables need pandas")
+            assert "Traceback" not in "".join(outcome.reply["traceback"]) + outcome.text
+        assert "tables need pandas" in "".join(kernel.run("it.frame").reply["traceback"])
+
+
 @pytest.mark.parametrize("broken", ["file", "below a file", "sessions is a file"])
 def test_a_broken_store(kernel: Kernel, tmp_path: Path, broken: str) -> None:
     store = tmp_path / "store"
