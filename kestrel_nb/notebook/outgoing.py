@@ -25,7 +25,7 @@ from .visible import one_line
 CONTEXT = "context"  # in a session's metadata: the variables that its model was last told of
 WITHOUT_DATA = "without_data"  # in a session's metadata: the ids of messages that went out or came in below --no-data
 EARLIER_VALUES = (
-    "earlier requests and results of this session go to the model again, and they may hold values; "
+    "Earlier requests and results of this session go to the model again, and they may hold values; "
     "%kestrel new begins without them"
 )
 VARIABLES = 50  # of one message's news

@@ -145,7 +145,7 @@ def test_no_data_refuses_what_would_send_a_value(kernel: Kernel) -> None:
         kernel.ok("%config Kestrel.no_data = False")
 
 
-EARLIER = "earlier requests and results of this session go to the model again, and they may hold values"
+EARLIER = "Earlier requests and results of this session go to the model again, and they may hold values"
 
 
 def test_no_data_in_a_session_that_had_data_says_so(kernel: Kernel) -> None:
