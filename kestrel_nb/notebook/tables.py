@@ -41,11 +41,12 @@ def table_of(data: Any) -> Table | None:
 
     Taken as tables: a list of dicts, ``{"columns": [...], "rows": [...]}``, a dict that holds exactly one list of
     dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values). ``index`` beside
-    ``columns`` and ``rows`` labels the rows, in the form of a frame's data.
+    ``columns`` and ``rows`` labels the rows, in the form of a frame's data; ``total_rows`` and ``total_columns`` say how
+    many there were when only some are kept.
     """
     try:
         found = _grid(data)
-        return None if found is None else {**_cut(*found), **_heads(data)}
+        return None if found is None else {**_cut(*found), **_heads(data), **_totals(data)}
     except Exception:  # data of any tool: whatever is wrong with it, the run goes on and the text is shown
         return None
 
@@ -83,8 +84,7 @@ def _pick(item: Any, columns: list[Any]) -> list[Any]:
 def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
     columns, rows = data.get("columns"), data.get("rows")
     if isinstance(columns, (list, tuple)) and isinstance(rows, (list, tuple)) and columns:
-        total = data.get("total_rows")
-        return _from_rows(list(columns), rows, total if type(total) is int and total > len(rows) else len(rows))
+        return _from_rows(list(columns), rows)
     lists = {key: value for key, value in data.items() if _is_list(value)}
     tables = [key for key, value in lists.items() if value and all(isinstance(row, Mapping) for row in value[:_KEYS])]
     if len(tables) == 1:
@@ -96,7 +96,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
     return ["key", "value"], [[key, data[key]] for key in islice(data, ROWS)], len(data), "rows"
 
 
-def _from_rows(columns: list[Any], rows: Sequence[Any], total: int) -> Grid:
+def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
     names = [column.get("name", column) if isinstance(column, Mapping) else column for column in columns]
     shown = names[:COLUMNS]
     cut = []
@@ -106,7 +106,7 @@ def _from_rows(columns: list[Any], rows: Sequence[Any], total: int) -> Grid:
         else:
             cells = list(row[: len(shown)]) if _is_list(row) else [row]
             cut.append(cells + [_NOTHING] * (len(shown) - len(cells)))
-    return names, cut, total, "rows"
+    return names, cut, len(rows), "rows"
 
 
 def _from_columns(lists: Mapping[Any, Sequence[Any]]) -> Grid:
@@ -136,6 +136,23 @@ def _label(name: Any) -> str:
     if _is_list(name):
         return one_line(" / ".join("" if part is None else str(part) for part in name), CELL)
     return one_line(str(name), CELL)
+
+
+class _Totals(TypedDict, total=False):
+    total_rows: int
+    total_columns: int
+
+
+def _totals(data: Any) -> _Totals:
+    """What columns and rows say of a larger table that they were taken from."""
+    found = _Totals()
+    if isinstance(data, Mapping) and _is_list(data.get("columns")) and _is_list(data.get("rows")):
+        rows, columns = data.get("total_rows"), data.get("total_columns")
+        if type(rows) is int and rows > len(data["rows"]):
+            found["total_rows"] = rows
+        if type(columns) is int and columns > len(data["columns"]):
+            found["total_columns"] = columns
+    return found
 
 
 class _Heads(TypedDict, total=False):

@@ -130,3 +130,12 @@ def test_the_index_of_a_frame_is_kept() -> None:
     plain = table_of(frame_data(frame))
     assert plain is not None
     assert plain["heads"] is None
+
+
+def test_a_part_of_a_larger_table_says_how_large_that_was() -> None:
+    table = table_of({"columns": ["a"], "rows": [[1], [2]], "total_rows": 900, "total_columns": 300})
+    assert table is not None
+    assert (table["total_rows"], table["total_columns"], len(table["rows"])) == (900, 300, 2)
+    smaller = table_of({"columns": ["a"], "rows": [[1], [2]], "total_rows": 1, "total_columns": True})
+    assert smaller is not None
+    assert (smaller["total_rows"], smaller["total_columns"]) == (2, 1)
