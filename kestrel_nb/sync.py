@@ -12,17 +12,19 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from .protocol.errors import ApprovalError, MissingExtraError, UsageError
 from .protocol.sessions import ApprovalDecision, ApprovalRequest
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
-from .runtime.execution import in_daemon_thread
 from .runtime.signals import CancelSignal
+from .runtime.terminal import ask_terminal
 
 T = TypeVar("T")
 
 NOBODY = "nobody can answer here: there is no terminal; pass approve=... to decide in code"
+TICK_S = 0.2  # how soon Ctrl-C is noticed at the latest
 STOP_S = 5.0  # how long an interrupted run gets to end; a stopped run takes a second
 SHOWN_CHARS = 4_000  # of a call's arguments in a prompt
 
@@ -47,6 +49,9 @@ class LoopThread:
 
         future = asyncio.run_coroutine_threadsafe(watched(), self._started())
         try:
+            # Not one endless wait: a signal that comes just before it begins would not end it.
+            while not future.done():
+                wait({future}, timeout=TICK_S)
             return future.result()
         except BaseException:
             if not future.done():
@@ -137,7 +142,7 @@ def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
             if _in_kernel():
                 reply = _ask_here(prompt)
             elif sys.stdin is not None and sys.stdin.isatty():
-                reply = await in_daemon_thread(builtins.input, prompt)
+                reply = await _ask_in_terminal(prompt)
             else:
                 return ApprovalDecision(approved=False, reason=NOBODY)
         except (EOFError, NotImplementedError, OSError, ValueError):
@@ -150,6 +155,13 @@ def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
         return decision
 
     return ask
+
+
+async def _ask_in_terminal(prompt: str) -> str:
+    try:
+        return await ask_terminal(prompt)
+    except EOFError:  # Ctrl-D: whoever is there does not want it
+        return ""
 
 
 def _prompt(request: ApprovalRequest) -> str:

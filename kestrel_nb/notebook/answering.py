@@ -81,7 +81,9 @@ class PersonAnswers:
         self.used_stdin = True
         try:
             reply = await ask_stdin(question(request))
-        except (EOFError, OSError, NotImplementedError):
+        except EOFError:
+            reply = ""  # Ctrl-D: whoever is there does not want it
+        except (OSError, NotImplementedError):
             return  # the question stays open for the other roads
         with contextlib.suppress(ApprovalError):
             self._broker.resolve(request.id, read_reply(reply), answered_by="stdin")

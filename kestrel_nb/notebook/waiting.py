@@ -22,8 +22,8 @@ from weakref import WeakKeyDictionary
 from IPython.core.getipython import get_ipython
 
 from ..runtime.approvals import TICK_S
-from ..runtime.execution import in_daemon_thread
 from ..runtime.signals import contains
+from ..runtime.terminal import ask_terminal
 
 OLDEST_IPYKERNEL = "7.4"  # the first that handles widget messages while a cell awaits
 STALLED_S = 0.5  # a loop that has not ticked for so long is blocked by code that does not await
@@ -151,7 +151,7 @@ async def ask_stdin(prompt: str) -> str:
     """What somebody types, while the loop goes on. Raises EOFError or OSError where nobody can."""
     here = kernel()
     if here is None:
-        return str(await in_daemon_thread(builtins.input, prompt))
+        return await ask_terminal(prompt)
     try:
         ident = here._get_shell_context_var(here._shell_parent_ident)
     except AttributeError:  # another kernel: ask in the blocking way, without clicks meanwhile
