@@ -41,8 +41,8 @@ def table_of(data: Any) -> Table | None:
 
     Taken as tables: a list of dicts, ``{"columns": [...], "rows": [...]}``, a dict that holds exactly one list of
     dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values). ``index`` beside
-    ``columns`` and ``rows`` labels the rows, in the form of a frame's data; ``total_rows`` and ``total_columns`` say how
-    many there were when only some are kept.
+    ``columns`` and ``rows`` labels the rows, in the form of a frame's data; ``total_rows`` and ``total_columns`` say
+    how many there were when only some are kept.
     """
     try:
         found = _grid(data)
