@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..protocol import events as ev
@@ -10,6 +11,7 @@ from ..protocol.codec import loads
 from ..protocol.errors import CodecError
 from ..protocol.sessions import ApprovalRequest
 from ..runtime.tables import without_figures
+from ..runtime.tool_calls import EDITED
 from .cards import Card, beside_diff, card_of, diff_lines
 from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
 from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, code_of, exit_code, figure_count, result_line
@@ -207,6 +209,7 @@ def _ended(row: Block, event: ev.ToolFailed | ev.ToolSkipped) -> Block:
 
 def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     row = {**row, "card": None, **_with_figures(row, figures_of_data(event.data), room)}
+    event = _without_note(row, event)
     diff = _diff(event.data)
     plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
     inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
@@ -228,6 +231,13 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
+
+
+def _without_note(row: Block, event: ev.ToolExecuted) -> ev.ToolExecuted:
+    """``event`` without the line that tells the model what a person changed: the row and its decision say it."""
+    if row["decision"] and row["decision"]["changed"] and event.content.startswith(EDITED):
+        return replace(event, content=event.content.partition("\n")[2])
+    return event
 
 
 def _seen(event: ev.ToolExecuted, *, beside_table: bool) -> str:

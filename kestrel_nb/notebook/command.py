@@ -36,6 +36,7 @@ class Command:
     most: int
     work: Callable[[NotebookState, list[str]], Awaitable[Any]]
     completes: tuple[str, ...] = ()
+    more: tuple[tuple[str, str], ...] = ()  # what ``help WORD`` says further: a form of it, and what that does
     raw: bool = False  # it splits what follows itself: that comes as one word
 
 

@@ -124,8 +124,21 @@ def _fenced(text: str, language: str) -> str:
 
 
 _USAGE, _COMPLETES = "[-m MODEL] [HINT...]", ("=-m=model",)
+_SENT = "the cell and its traceback, keys masked; with Kestrel.no_data set without the error's message"
+_MORE = (("-m MODEL", "with this model; else the one in use"), ("HINT", "further words go to the model as they are"))
 
+_FIX_MORE = (
+    *_MORE,
+    ("sent", _SENT),
+    ("proposed", "a card shows the difference; Approve puts the corrected cell below, and running it is up to you"),
+    ("nobody there", "the record holds the corrected code to copy"),
+)
+_EXPLAIN_MORE = (*_MORE, ("sent", _SENT), ("answered", "in words; nothing is changed and nothing runs"))
 COMMANDS = {
-    "fix": Command(_USAGE, "propose a corrected cell for the last one that failed", 99, _fix, _COMPLETES, raw=True),
-    "explain": Command(_USAGE, "explain the error of the last cell that failed", 99, _explain, _COMPLETES, raw=True),
+    "fix": Command(
+        _USAGE, "propose a corrected cell for the last one that failed", 99, _fix, _COMPLETES, _FIX_MORE, raw=True
+    ),
+    "explain": Command(
+        _USAGE, "explain the error of the last cell that failed", 99, _explain, _COMPLETES, _EXPLAIN_MORE, raw=True
+    ),
 }

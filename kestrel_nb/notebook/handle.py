@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import UsageError
-from ..protocol.events import RunCompleted, RunFailed, SessionEvent, ToolExecuted
+from ..protocol.events import RunCompleted, RunFailed, RunStarted, SessionEvent, ToolExecuted
 from ..protocol.messages import ChatMessage
 from ..protocol.sessions import RunResult, Usage
 from ..runtime.session import AgentSession
@@ -58,6 +58,7 @@ class RunHandle:
     def __init__(self, session: AgentSession) -> None:
         self.session = session
         self.run_id = ""
+        self.request = ""  # the message as it was sent; "" when the run goes on with an earlier one
         self.status = "running"
         self.error: str | None = None
         self.frames = Frames()
@@ -95,7 +96,9 @@ class RunHandle:
     def collect(self, event: SessionEvent) -> None:
         """Take what an event of the run brings."""
         self.events.append(event)
-        if isinstance(event, ToolExecuted) and event.data is not None:
+        if isinstance(event, RunStarted):
+            self.request = event.input
+        elif isinstance(event, ToolExecuted) and event.data is not None:
             self.frames.add(event.tool, event.data)
         elif isinstance(event, RunCompleted):
             self.status = event.status

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from textwrap import wrap
 
 from ..protocol.errors import UsageError
 from .cell import BY_NAME, OPTIONS, Option, option_hint
 from .command import Command
 
 Commands = Mapping[str, Command]
+LEFT = 32  # characters of the first column
+MOST = 110  # of a line
 EXAMPLES = {
     "%%kestrel": """Send the text of the cell to an agent, and show its run below the cell.
 
@@ -54,7 +57,8 @@ def help_for(word: str, commands: Commands) -> str:
     option = BY_NAME.get(bare) or BY_NAME.get(f"--{bare}")
     if bare in commands:
         command = commands[bare]
-        return f"%kestrel {bare} {command.usage}".rstrip() + f"\n    {command.help}"
+        lines = [f"%kestrel {bare} {command.usage}".rstrip(), f"    {command.help}", *_columns(list(command.more))]
+        return "\n".join(lines)
     if option:
         return f"%%kestrel {', '.join(option.names)}{_value(option)}\n    {option.help}"
     raise UsageError(unknown_word(bare, commands))
@@ -74,4 +78,12 @@ def _value(option: Option) -> str:
 
 
 def _columns(rows: list[tuple[str, str]]) -> list[str]:
-    return [f"    {left:<24} {right}" for left, right in rows]
+    """Two columns; what is too long for the first stands on a line of its own, and the second is wrapped."""
+    width = max((len(left) for left, _ in rows if len(left) <= LEFT), default=0)
+    lines = []
+    for left, right in rows:
+        wrapped = wrap(right, max(MOST - width - 6, 40), break_long_words=False, break_on_hyphens=False)
+        head, *rest = wrapped if len(left) <= width else ["", *wrapped]
+        lines.append(f"    {left:<{width}}  {head}".rstrip())
+        lines += [f"    {'':<{width}}  {line}" for line in rest]
+    return lines

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..frames import DataFrame
 
 ORDER = "The last rule that speaks about a call wins; a deny always holds."
+TOOLS = "What each does when the model calls it."
 NO_RULES = "No rules: every tool does what it is made to do."
 _TEXT_COLUMN = 60  # characters of a match in the text form
 
@@ -87,8 +88,9 @@ class Policy:
     def __repr__(self) -> str:
         lines = [f"Rules. {ORDER}" if self._rules else NO_RULES]
         lines += _columns([[str(i.number), i.owner, _rule_text(i.rule)] for i in self._rules])
-        lines += ["Tools:", *_columns([[line.tool, line.decision, line.why] for line in self._tools])]
-        return "\n".join([*lines, *(visible(note) for note in self.notes)])
+        lines += ["", f"Tools. {TOOLS}", *_columns([[line.tool, line.decision, line.why] for line in self._tools])]
+        notes = [visible(note) for note in self.notes]
+        return "\n".join([*lines, *(["", *notes] if notes else [])])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._html()}
@@ -96,15 +98,19 @@ class Policy:
     def _html(self) -> str:
         from .sheet import record_sheet
 
-        body = f'<p class="kestrel-ask"><b>{escape_text(ORDER if self._rules else NO_RULES)}</b></p>'
+        body = _title("Rules", ORDER if self._rules else NO_RULES)
         if self._rules:
             rules = [[str(i.number), i.owner, *_rule_cells(i.rule)] for i in self._rules]
             body += _table(("rule", "scope", "tool", "action", "match"), rules, code=(2, 4))
         tools = [[line.tool, line.decision, line.why] for line in self._tools]
-        body += _table(("tool", "decision", "why"), tools, code=(0,))
-        body += "".join(f'<p class="kestrel-hint">{escape_text(note)}</p>' for note in self.notes)
+        body += _title("Tools", TOOLS) + _table(("tool", "decision", "why"), tools, code=(0,))
+        body += "".join(f'<p class="kestrel-label">{escape_text(note)}</p>' for note in self.notes)
         html = f'<div class="kestrel-view kestrel-inbox">{body}</div>'
         return f"<style>{record_sheet(html)}</style>{html}"
+
+
+def _title(word: str, words: str) -> str:
+    return f'<p class="kestrel-title"><b>{word}</b> {escape_text(words)}</p>'
 
 
 def _rule_text(rule: PermissionRule) -> str:

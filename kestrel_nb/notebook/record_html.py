@@ -16,10 +16,12 @@ from .words import (
     decision_of,
     error_of,
     facts,
+    left_out,
     sent_rest,
     sent_rows,
     sent_title,
     sent_values,
+    sent_whole,
     status_mark,
     status_word,
     todo_title,
@@ -53,7 +55,7 @@ class _Writer:
         blocks, dropped = shown.blocks_of(state, self._caps)
         parts = [self._header(), *(self._block(block) for block in blocks)]
         if dropped:
-            parts.append(f'<p class="kestrel-message">{dropped:,} more rows are left out to keep the record small.</p>')
+            parts.append(f'<p class="kestrel-message">{left_out(dropped, "row")} to keep the record small.</p>')
         parts += [self.sentence(sentence) for sentence in error_of(state)]
         mark = status_mark(state)
         return f'<div class="{_ROOT}" data-state="{mark}">\n' + "\n".join(filter(None, parts)) + "\n</div>"
@@ -92,7 +94,7 @@ class _Writer:
 
     def _text(self, block: Block) -> str:
         text, left = shown.text_of(block, self._caps)
-        more = f'<p class="kestrel-label">{left:,} more characters are left out here.</p>' if left else ""
+        more = f'<p class="kestrel-label">{left_out(left, "character")} here.</p>' if left else ""
         inner = markdown_html(self._scrub(text)).strip()
         return f'<div class="kestrel-text">{inner}{more}</div>' if inner or more else ""
 
@@ -215,7 +217,8 @@ class _Writer:
         return (
             f'<details class="kestrel-fold"{is_open}><summary>{sent_title(rows)}</summary><div class="kestrel-detail">'
             '<div class="kestrel-scroll"><table class="kestrel-table" border="1" cellpadding="4"><thead>'
-            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_label(sent_rest(rows))}</div></details>"
+            f"<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_label(sent_rest(rows))}"
+            f"{self.sentence(sent_whole(self._state), name='kestrel-label')}</div></details>"
         )
 
 

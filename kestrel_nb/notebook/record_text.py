@@ -15,9 +15,11 @@ from .words import (
     decision_of,
     error_of,
     facts,
+    left_out,
     sent_rest,
     sent_rows,
     sent_title,
+    sent_whole,
     status_word,
     todo_title,
     todo_words,
@@ -68,7 +70,7 @@ class _Form(ABC):
         for block in blocks:
             parts += self._block(block)
         if dropped:
-            parts.append(f"{dropped:,} more rows are left out to keep the record small.")
+            parts.append(f"{left_out(dropped, 'row')} to keep the record small.")
         parts += [self._sentence(sentence) for sentence in error_of(state)]
         return self.between.join(filter(None, parts))
 
@@ -80,7 +82,7 @@ class _Form(ABC):
         kind = block["kind"]
         if kind == "text":
             text, left = shown.text_of(block, self._caps)
-            more = [f"{left:,} more characters are left out here."] if left else []
+            more = [f"{left_out(left, 'character')} here."] if left else []
             return [self.prose(self._scrub(text)), *more]
         if kind == "tool":
             return self._tool(block)
@@ -99,7 +101,8 @@ class _Form(ABC):
             cells = "no cell values" if values == "none" else f"{values} cell {'value' if values == '1' else 'values'}"
             rest = "; ".join(filter(None, [kind, disclosed, f"{cells}, {size} character{'' if size == '1' else 's'}"]))
             lines.append(f"- {self.code(self._scrub(variable))}: {self.words(self._scrub(rest))}")
-        return "\n".join([*lines, *filter(None, [sent_rest(rows)])])
+        text = "\n".join([*lines, *filter(None, [sent_rest(rows)])])
+        return f"{text}{self.between}{self._sentence(sent_whole(self._state))}"
 
     def _tool(self, row: Block) -> list[str]:
         result, time = shown.row_words(self._state, row)

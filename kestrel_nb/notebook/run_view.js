@@ -5,6 +5,7 @@
 
 const GUARD_MS = 600; // a card takes no press while it has just appeared
 const NO_REPLY_MS = 3000;
+const UNHEARD_MS = 2000; // after which a Stop that the kernel has not heard is explained
 const PING_MS = 15000; // a pending card looks this often whether the kernel still answers
 const FLOAT_MS = 1200; // a view that is being drawn needs no floating card
 const UNSEEN_MS = 1000; // a card out of sight for so long is named in a corner of the page
@@ -128,6 +129,7 @@ function took(value) {
 }
 
 const count = (number) => Number(number).toLocaleString("en-US");
+const counted = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 
 // ---- what the page remembers -------------------------------------------------------------------------------------------
 
@@ -275,7 +277,7 @@ class TextBlock {
     this.done = block.done;
     if (block.done) this.end();
     else if ("tail" in patch) this.open(patch.tail);
-    if (this.summary) this.summary.textContent = block.done ? `Reasoning, ${count(block.words)} words` : "Reasoning";
+    if (this.summary) this.summary.textContent = block.done ? `Reasoning, ${counted(block.words, "word")}` : "Reasoning";
   }
 
   end() {
@@ -402,7 +404,7 @@ class RowBlock {
         this.drawDetail();
         this.detail.querySelector(".kestrel-tablefoot button")?.focus();
       });
-      const words = more ? `First ${count(this.shown)} of ${count(lines.length)} lines` : `${count(b.more)} more characters are left out here`;
+      const words = more ? `First ${count(this.shown)} of ${count(lines.length)} lines` : `${counted(b.more, "more character")} left out here`;
       parts.push(make("div.kestrel-tablefoot", null, make("span", null, words), more));
     }
     return parts;
@@ -1027,7 +1029,8 @@ class SentBlock {
   constructor(block, run) {
     const grid = tableOf(block.columns, block.text_columns, block.rows, null);
     const more = block.more ? make("p.kestrel-label", null, block.more) : null;
-    this.el = make("details.kestrel-fold", null, make("summary", null, block.title), make("div.kestrel-detail", null, make("div.kestrel-scroll", null, grid), more));
+    const whole = make("p.kestrel-label", null, sentence(block.whole));
+    this.el = make("details.kestrel-fold", null, make("summary", null, block.title), make("div.kestrel-detail", null, make("div.kestrel-scroll", null, grid), more, whole));
     remember(this.el, `${run.key}/${block.key}`, block.opens);
   }
 
@@ -1035,6 +1038,8 @@ class SentBlock {
 }
 
 const KINDS = { text: TextBlock, reasoning: TextBlock, tool: RowBlock, notice: NoticeBlock, todo: TodoBlock, sent: SentBlock };
+
+const UNHEARD = "Stopping… code is running that can't be stopped from here: use Interrupt (the ■ in the toolbar).";
 
 // ---- the run --------------------------------------------------------------------------------------------------------------
 
@@ -1071,6 +1076,7 @@ class Run {
   close() {
     clearInterval(this.clock);
     clearTimeout(this.speaking);
+    clearTimeout(this.stopping);
     this.pulse.close();
     this.feed.close();
     for (const view of this.views.values()) view.card?.remove();
@@ -1083,15 +1089,32 @@ class Run {
 
   pong() {
     this.pulse?.pong();
+    if (!this.stopping) return;
+    clearTimeout(this.stopping);
+    this.stopWords = "Stopping…";
   }
 
   pressStop() {
     this.stop.setAttribute("aria-disabled", "true");
     try {
       this.feed.send({ type: "stop" });
+      this.feed.send({ type: "ping" });
     } catch {
       this.note("The kernel is not connected.", " If it was restarted, run the cell again.");
+      return;
     }
+    clearTimeout(this.stopping);
+    this.stopWords = "Stopping…";
+    this.stopping = setTimeout(() => this.unheard(), UNHEARD_MS);
+    this.drawTail();
+  }
+
+  /** A kernel that does not even say that it is there: code has its thread, or it is another kernel by now. */
+  unheard() {
+    if (this.ended) return;
+    this.stopWords = this.pulse.cut ? "The kernel was restarted. Run the cell again." : UNHEARD;
+    this.speak(this.stopWords);
+    this.drawTail();
   }
 
   // ---- news ----
@@ -1133,7 +1156,7 @@ class Run {
     if (hadFocus) this.focusRoot();
     this.errors.replaceChildren(...header.error.map((parts) => make("p.kestrel-message", null, sentence(parts))));
     const step = header.step;
-    this.speak(`${header.word}, ${step} ${step === 1 ? "step" : "steps"}.`);
+    this.speak(`${header.word}, ${counted(step, "step")}.`);
   }
 
   block(block, patch, old) {
@@ -1180,6 +1203,10 @@ class Run {
 
   drawTail() {
     if (this.ended) return;
+    if (this.stopWords) {
+      this.tail.textContent = this.stopWords;
+      return;
+    }
     const last = [...this.feed.blocks.values()].at(-1);
     const busy = last && ((last.kind === "text" && !last.done) || ["streaming", "waiting", "running"].includes(last.state) || last.retry);
     this.tail.textContent = busy ? "" : "Thinking…";
@@ -1192,7 +1219,7 @@ class Run {
       if (block.state === "running") this.speak(`${step}${block.tool} is running.`);
       else if (["done", "failed", "declined", "cancelled"].includes(block.state)) this.speak(`${block.tool} ${block.word}${block.result ? `, ${block.result}` : ""}.`);
     } else if (block.kind === "text" && block.done && old && !old.done) {
-      this.speak(`Answer complete, ${count(block.words)} words.`);
+      this.speak(`Answer complete, ${counted(block.words, "word")}.`);
     }
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..sandbox.output import plural
 from .figures import Figure
 from .summaries import duration, figure_count, is_whole, shape
 from .tables import Table
@@ -101,7 +102,7 @@ def table_foot(table: Table, shown: int) -> str:
     if shown < table["total_rows"]:
         foot += f", the first {shown:,} shown" if shown else ", left out here to keep the record small"
     left = table["total_columns"] - len(table["columns"])
-    return foot + (f", {left:,} more {'column' if left == 1 else 'columns'}" if left > 0 else "")
+    return foot + (f", {plural(left, 'more column')}" if left > 0 else "")
 
 
 def frame_of(state: ViewState, row: Block) -> str:
@@ -116,9 +117,9 @@ def head(text: str, lines: int, size: int) -> tuple[str, str]:
     every = text.rstrip("\n").split("\n")
     shown = "\n".join(every[:lines])
     if len(shown) > size:
-        return shown[:size], f"{len(text) - size:,} more characters"
+        return shown[:size], plural(len(text) - size, "more character")
     more = len(every) - lines
-    return shown, f"{more:,} more {'line' if more == 1 else 'lines'}" if more > 0 else ""
+    return shown, plural(more, "more line") if more > 0 else ""
 
 
 def detail_of(row: Block, caps: Caps) -> tuple[str, str]:
@@ -132,7 +133,7 @@ def detail_of(row: Block, caps: Caps) -> tuple[str, str]:
         return "", ""
     shown, rest = head(text, caps.lines, caps.detail)
     if row["cut"] and not rest:
-        rest = f"{row['cut']:,} more characters"
+        rest = plural(row["cut"], "more character")
     return shown, rest
 
 
@@ -163,11 +164,9 @@ def diff_of(state: ViewState, row: Block, caps: Caps) -> tuple[list[tuple[str, s
     most = max(caps.diff, caps.code) if row["code"] else caps.diff
     lines = row["diff"]["text"].split("\n")
     more = len(lines) - most
-    rest = f"{more:,} more {'line' if more == 1 else 'lines'}" if more > 0 else ""
+    rest = plural(more, "more line") if more > 0 else ""
     kept = list(zip(lines, row["diff"]["numbers"], strict=False))[:most]
-    if not row["code"]:
-        return kept, rest
-    return kept, _elsewhere(state, rest) or f"The code without the marks is in {state['handle']}.messages"
+    return kept, _elsewhere(state, rest) if row["code"] else rest
 
 
 def _elsewhere(state: ViewState, rest: str) -> str:

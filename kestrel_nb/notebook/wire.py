@@ -20,10 +20,12 @@ from .words import (
     decision_of,
     error_of,
     facts,
+    left_out,
     sent_rest,
     sent_rows,
     sent_title,
     sent_values,
+    sent_whole,
     status_mark,
     status_word,
     todo_title,
@@ -87,7 +89,7 @@ def page_block(state: ViewState, block: Block, *, short: bool = False) -> dict[s
         words = [(item["text"], *todo_words(state, item)) for item in block["items"]]
         items = [{"text": text, "mark": mark, "word": word} for text, mark, word in words]
         return {**base, "title": todo_title(block["items"]), "items": items}
-    return {**base, **_sent(block["rows"])}
+    return {**base, **_sent(block["rows"]), "whole": sent_whole(state)}
 
 
 def _sent(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def _text(block: Block, short: bool) -> dict[str, Any]:
         left = len(block["text"]) - _LINES + block["cut"]
         block = {**block, "text": block["text"][:_LINES], "cut": left}
     words = len(block["text"].split())
-    more = f"{block['cut']:,} more characters are left out here." if block["cut"] else ""
+    more = f"{left_out(block['cut'], 'character')} here." if block["cut"] else ""
     sealed = len(block["text"]) if block["done"] else sealed_length(block["text"])
     text = block["text"]
     tail = visible(text[sealed:])

@@ -10,6 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..sandbox.output import plural
 from .summaries import clock, money
 from .visible import one_line, visible
 
@@ -68,7 +69,7 @@ def facts(state: ViewState, *, with_time: bool = True) -> list[str]:
     if state["status"] in ("running", "cancelled"):
         found += [f"step {step}"] if step else []
     else:
-        found.append(f"{step:,} {'step' if step == 1 else 'steps'}")
+        found.append(plural(step, "step"))
     if state["stable"]:
         return found
     started, ended = state["started_at"], state["ended_at"]
@@ -76,7 +77,7 @@ def facts(state: ViewState, *, with_time: bool = True) -> list[str]:
         found.append(clock((ended if ended is not None else time.time()) - started))
     tokens = state["tokens"]
     if tokens is not None:
-        found.append(f"{tokens:,} {'token' if tokens == 1 else 'tokens'}")
+        found.append(plural(tokens, "token"))
         found += [money(state["cost"])] if state["cost"] is not None else ["cost unknown"] if tokens else []
     if state["tries"] > 1 and state["status"] not in ("running", "failed"):
         found.append(f"tried {state['tries']} times")
@@ -139,9 +140,8 @@ def _within(seconds: float | None) -> str:
     if not seconds:
         return ""
     if seconds < 60:
-        return f" within {seconds:g} seconds"
-    minutes = round(seconds / 60)
-    return f" within {minutes:,} {'minute' if minutes == 1 else 'minutes'}"
+        return f" within {seconds:g} {'second' if seconds == 1 else 'seconds'}"
+    return f" within {plural(round(seconds / 60), 'minute')}"
 
 
 def _denied(row: dict[str, Any]) -> Sentence:
@@ -173,6 +173,11 @@ def error_of(state: ViewState) -> list[Sentence]:
     return [*sentences, [["", rest.strip()]]] if rest.strip() else sentences
 
 
+def left_out(count: int, what: str) -> str:
+    """``3 more rows are left out``."""
+    return f"{plural(count, f'more {what}')} {'is' if count == 1 else 'are'} left out"
+
+
 def todo_words(state: ViewState, item: dict[str, Any]) -> tuple[str, str]:
     """Mark and word of a task; nothing is going on once the run has ended."""
     going = state["status"] == "running" or item["state"] != "in_progress"
@@ -195,9 +200,9 @@ def sent_title(rows: list[dict[str, Any]]) -> str:
     """``What was sent: 3 variables, 21 cell values, 1,104 characters``."""
     count, values, size = len(rows), sent_values(rows), sum(_whole(row.get("characters")) for row in rows)
     if rows and all(row.get("part") for row in rows):
-        return f"What was sent: {' and '.join(str(row['part']) for row in rows)}, {size:,} characters"
-    cells = f"{values:,} cell {'value' if values == 1 else 'values'}" if values else "no cell values"
-    return f"What was sent: {count:,} {'variable' if count == 1 else 'variables'}, {cells}, {size:,} characters"
+        return f"What was sent: {' and '.join(str(row['part']) for row in rows)}, {plural(size, 'character')}"
+    cells = plural(values, "cell value") if values else "no cell values"
+    return f"What was sent: {plural(count, 'variable')}, {cells}, {plural(size, 'character')}"
 
 
 def sent_values(rows: list[dict[str, Any]]) -> int:
@@ -220,6 +225,11 @@ def sent_rows(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
 def sent_rest(rows: list[dict[str, Any]]) -> str:
     """What the rows leave out."""
     return f"The first {SENT_ROWS} of {len(rows):,} variables are listed." if len(rows) > SENT_ROWS else ""
+
+
+def sent_whole(state: ViewState) -> Sentence:
+    """Where the message stands word for word."""
+    return [["", "The whole message is in "], ["code", f"{state['handle']}.request"], ["", "."]]
 
 
 def _whole(value: Any) -> int:

@@ -41,6 +41,7 @@ STOPPED = "not run: the run was stopped"
 STOPPED_INSIDE = "cancelled: the run was stopped while this call was running; it may have done a part of its work"
 INTERRUPTED = "interrupted: it had begun when the process ended, and its result is unknown; it was not run again"
 NOT_STORED = "not run: its start could not be stored, and without that it could run twice after a crash"
+EDITED = "A person changed the arguments before approving."  # how the note to the model about that begins
 PROGRESS_CHARS = 500
 
 SkipCause = Literal["declined", "denied", "cancelled", "not_run", "interrupted", "not_decided"]
@@ -164,7 +165,7 @@ class ToolCalls:
             return self.skip(call, f"not run: {objection}", "denied", is_error=True)
         if not changed:
             return await self._execute(tool, call, arguments, asked=True, preview=request.preview)
-        note = f"A person changed the arguments before approving. It ran with: {dumps(jsonable(arguments))}"
+        note = f"{EDITED} It ran with: {dumps(jsonable(arguments))}"
         return await self._execute(tool, call, arguments, asked=True, note=self._mask(note))
 
     # ---- execution --------------------------------------------------------------------------------------------

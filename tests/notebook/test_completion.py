@@ -509,4 +509,4 @@ def test_help_names_the_nearest(word: str, says: str) -> None:
 def test_docs_have_every_option_and_word(magic: str) -> None:
     text = docs(magic, COMMANDS)
     for row in (*COMMANDS.values(), *OPTIONS):
-        assert row.help in text
+        assert row.help in " ".join(text.split())

@@ -324,6 +324,32 @@ def test_a_failure_of_code_is_an_error_with_its_text() -> None:
     assert "variables" not in body
 
 
+NOTE = 'A person changed the arguments before approving. It ran with: {"code":"a = 1\\nprint(a)"}\n'
+
+
+def test_what_a_person_changed_is_shown_once_as_code() -> None:
+    asking = request("run_python", {"code": "a = 2\nprint(a)"})
+    changed = {"code": "a = 1\nprint(a)"}
+    asking_events = [*started(), *asked(asking), *answered(asking, "button", approved=True, arguments=changed)]
+    for content, shown_text in ((f"{NOTE}1", "    1\n"), (NOTE.rstrip("\n"), "")):
+        state = play([*asking_events, *call("run_python", changed), *ran("run_python", content), *ended()])
+        for text in render(state).values():
+            assert "It ran with" not in text
+            assert text.count("print(a)") == 1
+        assert f"    a = 1\n    print(a)\n{shown_text}Approved with changes" in render(state)["text/plain"]
+    same = play([*started(), *call("run_python", changed), *ran("run_python", f"{NOTE}1"), *ended()])
+    assert "It ran with" in render(same)["text/plain"]  # printed by the code itself
+
+
+def test_counts_of_one_are_singular() -> None:
+    sent = [{"variable": "x", "type": "int", "disclosed": "value", "values": 1, "characters": 1}]
+    text = plain([*started(), *ended()], sent=sent, handle="run")
+    assert "What was sent: 1 variable, 1 cell value, 1 character\n- x: int; value; 1 cell value, 1 character\n" in text
+    assert "The whole message is in run.request." in text
+    part = [{"part": "the failed cell", "variable": "the failed cell", "type": "code", "values": "", "characters": 1}]
+    assert "What was sent: the failed cell, 1 character\n" in plain(ended(), sent=part)
+
+
 def test_notices_tasks_and_disclosure_stay() -> None:
     sent = [{"variable": "rain", "type": "DataFrame", "disclosed": "schema only", "values": 0, "characters": 412}]
     events = [*started(), make(ev.Notice, level="warning", code="x", text="Cut off at the limit.")]

@@ -835,7 +835,8 @@ def test_what_was_sent_is_drawn_with_numbers_at_the_right(fake: FakePage) -> Non
     fold = fake.page.locator("details.kestrel-fold[open]")
     expect(fold.locator("summary")).to_have_text("What was sent: 30 variables, 600 cell values, 20,640 characters")
     assert fold.locator("tbody tr").count() == 20
-    expect(fold.locator(".kestrel-label")).to_have_text("The first 20 of 30 variables are listed.")
+    expect(fold.locator(".kestrel-label").first).to_have_text("The first 20 of 30 variables are listed.")
+    expect(fold.locator(".kestrel-label").last).to_have_text("The whole message is in _.request.")
     aligned = (
         fold.locator("tbody tr")
         .first.locator("td")

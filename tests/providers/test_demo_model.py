@@ -15,6 +15,10 @@ from kestrel_nb.protocol.messages import ChatMessage, create_message, tool_messa
 from kestrel_nb.protocol.sessions import ApprovalDecision
 from kestrel_nb.protocol.tools import ToolSchema
 from kestrel_nb.providers.demo import DemoModel
+from kestrel_nb.providers.demo.offered import Step
+from kestrel_nb.providers.demo.outcomes import Outcome
+from kestrel_nb.providers.demo.phrases import Op
+from kestrel_nb.providers.demo.replies import final
 from kestrel_nb.runtime.models import CompletionRequest, TokenDelta
 from kestrel_nb.runtime.signals import CancelSignal
 
@@ -248,3 +252,16 @@ async def test_two_apps_say_the_same(app: Kestrel) -> None:
     first, second = await app.ask(text), await app.ask(text)
     assert first.text == second.text
     assert first.steps == second.steps
+
+
+async def test_an_error_of_many_lines_is_named_by_its_last_and_not_repeated() -> None:
+    words = "printed\nTraceback (most recent call last):\n  Cell, line 2\n    1/0\nZeroDivisionError: division by zero"
+    assert final(_of("shell", words)) == (
+        "`shell` failed: `ZeroDivisionError: division by zero`. The call above has the whole message."
+    )
+    assert final(_of("shell", "exit code 2\nno such option")).startswith("`shell` failed: `exit code 2`. ")
+    assert final(_of("shell", "no such tool")) == "`shell` failed: `no such tool`"
+
+
+def _of(tool: str, text: str) -> list[Outcome]:
+    return [Outcome(Step(Op("run", {"command": "x"}, "x"), tool, {"command": "x"}), "failed", text)]

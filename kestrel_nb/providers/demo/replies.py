@@ -186,10 +186,22 @@ def _failed(outcome: Outcome) -> str:
     outside = re.match(r"SANDBOX_VIOLATION: (.*)", outcome.text, re.S)
     if outside:
         return f"I could not {deed(outcome)}, as that is not allowed here: {_reason(outside[1])}"
-    text = f"{code(outcome.step.tool)} failed: {inline(outcome.text)}"
+    text = f"{code(outcome.step.tool)} failed: {_error_of(outcome.text)}"
     if outcome.near:
         text += f"\n\nFiles with a name like that: {', '.join(map(code, outcome.near))}. Say which one you mean."
     return text
+
+
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Iteration|Warning)\b(?!\s*[=(]).*")
+
+
+def _error_of(text: str) -> str:
+    """A message of one line; of a longer one, which its row shows with its lines, the line that names the error."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) < 2:
+        return inline(text)
+    raised = [line for line in lines if _RAISED.fullmatch(line)]
+    return f"{code(raised[-1] if raised else lines[0])}. The call above has the whole message."
 
 
 def _reason(text: str) -> str:
