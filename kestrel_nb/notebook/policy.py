@@ -20,13 +20,13 @@ from .state import NotebookState
 from .visible import one_line, visible
 
 ACTIONS: tuple[PermissionDecision, ...] = ("auto", "ask", "deny")
-USAGE = "usage: %kestrel policy [careful | default | add TOOL ACTION [MATCH] | remove N | explain TOOL NAME=VALUE ...]"
 ADD_USAGE = f"usage: %kestrel policy add TOOL {'|'.join(ACTIONS)} [MATCH] [--scope {'|'.join(SCOPES)}]"
 _HOLDS: dict[Scope, str] = {
     "session": "in this session",
     "notebook": "in this notebook, until its kernel ends",
     "user": "in all your notebooks",
 }
+_USUAL: dict[Scope, str] = {"notebook": " (where none is named)", "user": "; --user means the same"}
 _WHAT = {"auto": "run by themselves", "ask": "ask first", "deny": "are refused, also when somebody approves them"}
 
 
@@ -235,13 +235,31 @@ _WORDS: dict[str, Callable[[NotebookState, str], Awaitable[Any]]] = {
     "remove": _remove,
     "explain": explain,
 }
+_MORE = (
+    ("policy", "the rules in force, numbered, and what every tool does by them"),
+    ("policy careful [--user]", "every tool asks that is not marked as reading only; --user: in all your notebooks"),
+    ("policy default [--user]", "no longer careful"),
+    ("policy add TOOL ACTION [MATCH]", "a rule about a tool's calls; put a MATCH of several words into quotes"),
+    ("policy remove N", "take a rule back, by its number"),
+    ("policy remove TOOL [MATCH]", "or by what it is about"),
+    ("policy explain TOOL NAME=VALUE", "what would happen to exactly this call, and why; nothing runs"),
+    ("TOOL", f"a tool's name, * for every tool, {CHANGING} for every one that is not marked as reading only"),
+    *((f"ACTION {action}", f"its calls {does}") for action, does in _WHAT.items()),
+    (
+        "MATCH",
+        "only the calls that match: word by word with a command, with the first text argument (a path, an "
+        "address) of another tool; * stands for anything",
+    ),
+    *((f"--scope {scope}", f"the rule holds {_HOLDS[scope]}{_USUAL.get(scope, '')}") for scope in SCOPES),
+)
 COMMANDS = {
     "policy": Command(
         "[WORD ...]",
-        "what may run: the rules; careful, default, add TOOL ACTION [MATCH], remove N, explain TOOL NAME=VALUE ...",
+        "what may run, what asks and what is refused: the rules, and words to change them",
         99,
         _policy,
         ("|".join(f"={word}" for word in _WORDS), "tool|=--user", "|".join(f"={action}" for action in ACTIONS)),
+        more=_MORE,
         raw=True,
     )
 }
