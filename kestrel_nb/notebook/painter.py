@@ -32,6 +32,7 @@ class Painter:
         self._fields: dict[str, dict[str, Any]] = {}
         self._header: dict[str, Any] = {}
         self._streaming = ""  # the key of the text that is arriving
+        self._ended_key, self._ended_at = "", 0.0  # the last text that has ended, and when
         self._sent = 0  # characters of it that the page has
         self._sealed = 0  # of these, the ones that are drawn as HTML for good
 
@@ -66,14 +67,26 @@ class Painter:
         now = self._loop.time()
         calm = now - self._calm_at >= CALM_S
         changed = [block for block in state["blocks"] if self._blocks.get(block["key"]) is not block]
-        waiting = not calm and any(block["kind"] == "todo" for block in changed)
-        patches = [self._patch(state, block) for block in changed if calm or block["kind"] != "todo"]
+        later = [block for block in changed if self._can_wait(state, block, calm=calm, now=now)]
+        patches = [self._patch(state, block) for block in changed if not any(block is other for other in later)]
         header = self._changed_header(state, calm)
         self._send(state, [patch for patch in patches if patch], header)
         if calm and (header or any(block["kind"] == "todo" for block in changed)):
             self._calm_at = now
-        if waiting or _comparable(page_header(state)) != self._header:
+        if later or _comparable(page_header(state)) != self._header:
             self._timer = self._loop.call_later(CALM_S, self._flush)
+
+    def _can_wait(self, state: ViewState, block: Block, *, calm: bool, now: float) -> bool:
+        """True for a task list that was sent a moment ago, and for the last text a moment after its end: most runs
+        end with it, and their record brings it anyway."""
+        if block["kind"] == "todo":
+            return not calm
+        if block["key"] != self._streaming or not block["done"] or block is not state["blocks"][-1]:
+            return False
+        if self._ended_key != block["key"]:
+            self._ended_key, self._ended_at = block["key"], now
+            self._grown(block)
+        return now - self._ended_at < CALM_S
 
     def _changed_header(self, state: ViewState, calm: bool) -> dict[str, Any] | None:
         header = page_header(state)
