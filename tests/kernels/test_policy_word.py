@@ -1,6 +1,7 @@
 """``%kestrel policy`` in a real kernel: what it says about calls is what runs then do."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -341,7 +342,8 @@ def test_policy_shows_rules_and_tools_as_text_html_and_frames(kernel: Kernel) ->
         "Rules. The last rule that speaks about a call wins; a deny always holds.",
         "  1  user      shell: deny  git push",
         "  2  notebook  write_file: ask  <b>*",
-        "Tools:",
+        "",
+        "Tools. What each does when the model calls it.",
         "  count       auto  its default",
         "  fetch       ask   its default",
         "  look        auto  its default",
@@ -349,8 +351,23 @@ def test_policy_shows_rules_and_tools_as_text_html_and_frames(kernel: Kernel) ->
         "  write_file  auto  its default; some calls by rule 2",
     ]
     assert "<code>&lt;b&gt;*</code>" in shown["text/html"]
+    assert re.findall(r"<b>(\w+)</b>", shown["text/html"]) == ["Rules", "Tools"]
     frames = kernel.ok("p = %kestrel policy\nprint(p.frame.shape, list(p.frame), list(p.rules_frame['tool']))").text
     assert frames == "(5, 4) ['tool', 'decision', 'why', 'read_only'] ['shell', 'write_file']\n"
+
+
+def test_help_on_policy_and_fix_says_each_word(kernel: Kernel) -> None:
+    text = said(kernel, "%kestrel help policy")
+    for word in ("careful", "default", "add", "remove N", "remove TOOL [MATCH]", "explain", "auto", "ask", "deny"):
+        assert word in text
+    for word in ("@changing", "MATCH  ", "--scope session", "--scope notebook", "--scope user", "--user"):
+        assert word in text
+    assert max(map(len, text.splitlines())) <= 110
+    assert "-m MODEL" in said(kernel, "%kestrel help fix")
+    lines = said(kernel, "%kestrel help").splitlines()
+    rows = lines[lines.index("%kestrel WORD:") + 1 :]
+    starts = {re.search(r"(?<=  )\S", row[6:]).start() for row in rows if row[4] != " "}
+    assert len(starts) == 1  # one column, however long a usage is
 
 
 def test_explain_is_an_object_that_a_cell_can_hold(kernel: Kernel) -> None:
