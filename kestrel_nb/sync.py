@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import importlib
 import sys
 import threading
@@ -16,14 +17,16 @@ from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from .protocol.errors import ApprovalError, MissingExtraError, UsageError
-from .protocol.sessions import ApprovalDecision, ApprovalRequest
+from .protocol.sessions import AnsweredBy, ApprovalDecision, ApprovalRequest
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
 from .runtime.signals import CancelSignal
 from .runtime.terminal import ask_terminal
 
 T = TypeVar("T")
 
-NOBODY = "nobody can answer here: there is no terminal; pass approve=... to decide in code"
+NOBODY = ApprovalDecision(
+    approved=False, reason="nobody can answer here: there is no terminal; pass approve=... to decide in code"
+)
 TICK_S = 0.2  # how soon Ctrl-C is noticed at the latest
 STOP_S = 5.0  # how long an interrupted run gets to end; a stopped run takes a second
 SHOWN_CHARS = 4_000  # of a call's arguments in a prompt
@@ -144,17 +147,22 @@ def console_approval(broker: ApprovalBroker) -> ApprovalHandler:
             elif sys.stdin is not None and sys.stdin.isatty():
                 reply = await _ask_in_terminal(prompt)
             else:
-                return ApprovalDecision(approved=False, reason=NOBODY)
+                return _resolved(broker, request, NOBODY, "policy")
         except (EOFError, NotImplementedError, OSError, ValueError):
-            return ApprovalDecision(approved=False, reason=NOBODY)
+            return _resolved(broker, request, NOBODY, "policy")
         decision = ApprovalDecision(approved=reply.strip().lower() in ("y", "yes"))
-        try:
-            broker.resolve(request.id, decision, answered_by="terminal")
-        except ApprovalError:
-            return decision  # it was answered elsewhere meanwhile
-        return decision
+        return _resolved(broker, request, decision, "terminal")
 
     return ask
+
+
+def _resolved(
+    broker: ApprovalBroker, request: ApprovalRequest, decision: ApprovalDecision, by: AnsweredBy
+) -> ApprovalDecision:
+    """The decision, told to the broker as what it is: a person's answer, or that nobody was there to give one."""
+    with contextlib.suppress(ApprovalError):  # it was answered elsewhere meanwhile
+        broker.resolve(request.id, decision, answered_by=by)
+    return decision
 
 
 async def _ask_in_terminal(prompt: str) -> str:

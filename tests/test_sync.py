@@ -68,9 +68,15 @@ def test_an_approval_where_nobody_can_answer_is_declined() -> None:
         app = Kestrel(model=ScriptedModel([Reply(tool_calls=[("shell", {"command": "echo hi"})]), "done"]))
         app.events.subscribe("tool.skipped", lambda event: print(event.reason))
         print(app.run_sync("hi").text)
+        print([record.answered_by for record in app.approvals.history()])
+        print(Kestrel().run_sync("run the command `echo hi`").text)
         """
     )
     assert "there is no terminal; pass approve=..." in done.stdout
+    assert "the user declined" not in done.stdout
+    assert "['policy']" in done.stdout
+    assert "because nobody was there to approve it" in done.stdout
+    assert "pass approve=... to decide in code" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
 
 

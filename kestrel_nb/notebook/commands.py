@@ -8,21 +8,20 @@ from typing import Any
 from IPython.core.error import UsageError as ShellUsageError
 from IPython.display import display
 
-from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import doctor, fixing, helping, history, policy
+from . import doctor, fixing, helping, history, policy, using
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
 from .screen import Screen
-from .state import NotebookState, current, variables_of
-from .user_tools import is_tool
+from .state import NotebookState, current
 from .waiting import interruptible
 
 # These need not wait, once the application has come to life.
 AT_ONCE = ("use", "new", "show", "policy", "doctor", "help")
 CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
+LOADS = "%kestrel {} can't wait in the cell that loads the extension: run it in a cell after that one"
 
 
 async def run_line(line: str) -> Any:
@@ -70,7 +69,7 @@ def run_line_at_once(line: str) -> Any:
     work = run_line(line)
     if words and words[0] in COMMANDS and words[0] not in AT_ONCE:
         work.close()
-        raise ShellUsageError(CANT_WAIT)
+        raise ShellUsageError(_why_not(words[0]))
     state = current()
     state.can_wait = False
     try:
@@ -80,36 +79,17 @@ def run_line_at_once(line: str) -> Any:
     finally:
         state.can_wait = True
     work.close()
-    raise ShellUsageError(CANT_WAIT)
+    raise ShellUsageError(_why_not(words[0]))
 
 
-async def _use(state: NotebookState, words: list[str]) -> None:
-    """Take a model, an application or a tool. Raises UsageError that names what there is."""
-    if not words or not words[0]:
-        raise UsageError("usage: %kestrel use MODEL, or the name of a variable that holds a Kestrel or a tool")
-    value = state.namespace.get(words[0])
-    if isinstance(value, Kestrel):
-        if state.can_wait:  # else it comes to life, and says what is wrong with it, when a cell first needs it
-            await value.initialize()
-        state.use_app(value)
-        return
-    await state.app.initialize()
-    if is_tool(value):
-        state.tools.take(state.app, words[0])
-        return
-    if callable(value) and not state.app.models.has(words[0]):
-        raise UsageError(f'"{words[0]}" is no tool yet; put @tool above its definition and run that cell again')
-    try:
-        state.choose_model(words[0])
-    except KestrelError as error:
-        apps = variables_of(state.namespace, Kestrel)
-        raise UsageError(f"{error}" + (f"; variables with a Kestrel: {', '.join(apps)}" if apps else "")) from None
-    state.session().set_model(words[0])
+def _why_not(word: str) -> str:
+    """Why a word can't wait where it stands, and where it can."""
+    return LOADS.format(word) if current().cells.loading else CANT_WAIT
 
 
 async def _models(state: NotebookState, words: list[str]) -> Any:
     await state.app.initialize()
-    default = state.session().model
+    default = state.model
     rows = [
         {
             "model": info.id,
@@ -157,11 +137,6 @@ async def _sessions(state: NotebookState, words: list[str]) -> Any:
     return table(rows, tuple(names.split()))
 
 
-async def _new(state: NotebookState, words: list[str]) -> None:
-    await state.app.initialize()
-    state.new_session(words[0] if words else None)
-
-
 async def _show(state: NotebookState, words: list[str]) -> None:
     """Display a record again: of the last run, or of the one that a variable holds."""
     handle = state.namespace.get(words[0]) if words else state.last
@@ -177,8 +152,8 @@ async def _show(state: NotebookState, words: list[str]) -> None:
 
 async def _cancel(state: NotebookState, words: list[str]) -> Text:
     await state.app.initialize()
-    session = state.find_session(words[0] if words else None)
-    if not session.cancel():
+    session = state.find_session(words[0]) if words else state.begun
+    if session is None or not session.cancel():
         return Text("nothing is running there")
     await session.ended()
     return Text("stopped")
@@ -240,12 +215,16 @@ def help_text(words: list[str]) -> Text:
 
 COMMANDS = {
     "use": Command(
-        "NAME", "use a model, or a Kestrel or a tool that a variable holds", 1, _use, ("model|app|usertool",)
+        "NAME",
+        "use a model, or the model, Kestrel or tool that a variable holds",
+        1,
+        using.use,
+        ("model|usermodel|app|usertool",),
     ),
     "models": Command("", "the models, as a DataFrame", 0, _models),
     "tools": Command("", "the tools and their permissions, as a DataFrame", 0, _tools),
     "sessions": Command("", "the sessions, newest first, as a DataFrame", 0, _sessions),
-    "new": Command("[NAME]", "begin a new session", 1, _new),
+    "new": Command("[NAME]", "begin a new session", 1, using.new),
     "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show, ("run",)),
     "cancel": Command("[SESSION]", "stop a run", 1, _cancel, ("session",)),
     "inbox": Command("", "the questions that wait for an answer", 0, _inbox),

@@ -36,10 +36,10 @@ async def explain(state: NotebookState, line: str) -> Explanation:
     problem = invalid(tool, arguments)
     if problem:
         raise UsageError(f"a call with these arguments would fail: {problem}")
-    session = state.session()
-    if not session.offers(name):
+    session = state.begun
+    if session is not None and not session.offers(name):
         return Explanation(name, arguments, "deny", f"`{name}` is not offered in this session, so a call of it fails")
-    rules = state.rules.numbered(session)
+    rules = state.rules.numbered(session or state.app.sessions)
     given = normalise(tool.schema.parameters, arguments)
     decision, reason, rule = decide([item.rule for item in rules], tool.schema, given)
     if state.app.sessions.has_resolver and decision != "deny" and (rule is None or rule.action != "deny"):

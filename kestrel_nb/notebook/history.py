@@ -25,6 +25,12 @@ async def _session(state: NotebookState, name: str | None) -> AgentSession:
     return state.find_session(name)
 
 
+async def _current(state: NotebookState) -> AgentSession | None:
+    await state.app.initialize()
+    await state.app.sessions.refresh()
+    return state.begun
+
+
 async def _history(state: NotebookState, words: list[str]) -> Any:
     """Messages with the number of their turn; what stands before the first request is turn 0."""
     from ..frames import messages_frame
@@ -43,11 +49,12 @@ async def _usage(state: NotebookState, words: list[str]) -> Any:
     """The runs of a session in this kernel, then sessions, then their sum. A cost is missing where it is unknown."""
     from ..frames import usage_frame
 
-    session = await _session(state, words[0] if words else None)
-    uses = [_Used(run.model, run.usage, session.cost_of(run.usage)) for run in state.runs.of(session.id)]
+    session = await _session(state, words[0]) if words else await _current(state)
+    runs = state.runs.of(session.id) if session is not None else ()
+    uses = [_Used(run.model, run.usage, session.cost_of(run.usage)) for run in runs] if session is not None else []
     kinds = ["run"] * len(uses)
-    names = [one_line(state.runs.typed(run.request), REQUEST_CHARS) for run in state.runs.of(session.id)]
-    sessions = [session] if words else _sessions_here(state, session)
+    names = [one_line(state.runs.typed(run.request), REQUEST_CHARS) for run in runs]
+    sessions = [session] if words and session is not None else _sessions_here(state, session)
     totals = [_Used(each.model, each.usage, each.cost_of(each.usage)) for each in sessions]
     kinds += ["session"] * len(totals)
     names += [one_line(each.title or each.id, REQUEST_CHARS) for each in sessions]
@@ -79,13 +86,14 @@ def _sum(rows: list[_Used]) -> _Used:
     return _Used(None, usage, None if unknown or not usage.total_tokens else cost)
 
 
-def _sessions_here(state: NotebookState, current: AgentSession) -> list[AgentSession]:
+def _sessions_here(state: NotebookState, current: AgentSession | None) -> list[AgentSession]:
     """The current session, and those of its workspace that have used anything, the one used last first."""
+    workspace = current.workspace if current is not None else state.app.workspace
     sessions = [state.app.sessions.get(summary.id) for summary in state.app.sessions.list()]
     return [
         session
         for session in sessions
-        if session is current or (session.workspace == current.workspace and session.usage.total_tokens)
+        if session is current or (session.workspace == workspace and session.usage.total_tokens)
     ]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..app import Kestrel
+from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import ModelRegistry
 from ..runtime.plugins import PluginContext
@@ -183,6 +184,13 @@ def holds_tool(value: Any) -> bool:
     return static_member(value, "execute") is not None and (type(schema) is ToolSchema or is_descriptor(schema))
 
 
+def holds_model(value: Any) -> bool:
+    """Whether an object looks like a model, without asking it."""
+    info = static_member(value, "info")
+    has_info = type(info) is ModelInfo or is_descriptor(info)
+    return not isinstance(value, type) and has_info and static_member(value, "generate") is not None
+
+
 SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {
     "command": _commands,
     "option": _options,
@@ -195,4 +203,5 @@ SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {
     "run": _variables(lambda value: issubclass(type(value), RunHandle)),
     "app": _variables(lambda value: issubclass(type(value), Kestrel)),
     "usertool": _variables(holds_tool),
+    "usermodel": _variables(holds_model),
 }

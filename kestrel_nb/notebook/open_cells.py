@@ -44,10 +44,18 @@ class OpenCells:
         self._begins()
 
     def remove(self) -> None:
-        """Watch no more."""
+        """Watch no more. Nobody will tell of the end of a cell that is running now."""
+        for cell in self._open:
+            cell.is_open = False
+        self._open.clear()
         for event, function in (("pre_run_cell", self._begins), ("post_run_cell", self._ends)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, function)
+
+    @property
+    def loading(self) -> bool:
+        """True in the very cell in which the watch began: no line of it was rewritten."""
+        return any(cell.info is None for cell in self._open)
 
     def insert(self, code: str) -> bool:
         """Put ``code`` below the cell that the caller's run began in, behind what was put there; False if it can't."""

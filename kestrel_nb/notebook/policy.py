@@ -21,11 +21,12 @@ from .visible import one_line, visible
 
 ACTIONS: tuple[PermissionDecision, ...] = ("auto", "ask", "deny")
 ADD_USAGE = f"usage: %kestrel policy add TOOL {'|'.join(ACTIONS)} [MATCH] [--scope {'|'.join(SCOPES)}]"
-_HOLDS: dict[Scope, str] = {
+_WHERE: dict[Scope, str] = {
     "session": "in this session",
-    "notebook": "in this notebook, until its kernel ends",
+    "notebook": "in this notebook",
     "user": "in all your notebooks",
 }
+_HOLDS = {**_WHERE, "notebook": "in this notebook, until its kernel ends"}
 _USUAL: dict[Scope, str] = {"notebook": " (where none is named)", "user": "; --user means the same"}
 _WHAT = {"auto": "run by themselves", "ask": "ask first", "deny": "are refused, also when somebody approves them"}
 
@@ -45,10 +46,10 @@ async def _policy(state: NotebookState, words: list[str]) -> Any:
 
 async def _show(state: NotebookState) -> Policy:
     await state.app.initialize()
-    session = state.session()
-    rules = state.rules.numbered(session)
+    session = state.begun
+    rules = state.rules.numbered(session or state.app.sessions)
     state.rules.tell_all(rules)
-    schemas = [schema for schema in state.app.tools.schemas() if session.offers(schema.name)]
+    schemas = [schema for schema in state.app.tools.schemas() if session is None or session.offers(schema.name)]
     notes = state.rules.news()
     if left_out := state.rules.user.left_out(state.app.workspace):
         notes.append(f"{left_out} of your rules that let run don't count here: their file lies in the workspace")
@@ -71,8 +72,8 @@ async def _careful(state: NotebookState, line: str) -> Text:
     if session is not None and back:
         session.set_rules(own for own in session.own_rules if own.action != "auto")
         lines.append(f"Taken back in this session: {', '.join(f'{own.tool}: auto' for own in back)}.")
-    if session is not None:
-        rules = state.rules.numbered(session)
+    if session is not None or state.can_wait:
+        rules = state.rules.numbered(session or state.app.sessions)
         for tool in tool_lines(rules, state.app.tools.schemas()):
             if not tool.read_only and tool.decision == "auto":
                 lines.append(f"{tool.tool} still runs by itself, by a later rule: %kestrel policy remove {tool.rule}")
@@ -83,7 +84,7 @@ async def _default(state: NotebookState, line: str) -> Text:
     rule = PermissionRule(tool=CHANGING, action="ask", scope=_preset_scope(line, "default"))
     await _come_to_life(state)
     taken = state.rules.take(rule, None)
-    text = f"No longer careful {_HOLDS[rule.scope]}." if taken else "That was the default already."
+    text = f"No longer careful {_WHERE[rule.scope]}." if taken else "That was the default already."
     other: Scope = "notebook" if rule.scope == "user" else "user"
     known = state.rules.notebook if other == "notebook" else state.rules.user.rules(state.app.workspace)
     if scoped(rule, other) in known:
@@ -115,11 +116,11 @@ async def _add(state: NotebookState, line: str) -> Text:
     problem = rule_problem(rule, schema)
     if problem:
         raise UsageError(visible(problem))
-    session = state.session() if state.can_wait or rule.scope == "session" else state.begun
+    session = state.session() if rule.scope == "session" else state.begun
     state.rules.put(rule, session)
-    if session is None:
+    if session is None and not state.can_wait:
         return Text(_about(state, rule, schema))
-    numbered = state.rules.numbered(session)
+    numbered = state.rules.numbered(session or state.app.sessions)
     item = next((item for item in reversed(numbered) if item.rule == rule), None)
     if item is None:  # the file lies in the workspace
         return Text("Kept, but it does not count here: the file of your rules lies in the workspace.")
@@ -198,8 +199,8 @@ async def _remove(state: NotebookState, line: str) -> Text:
     if not 1 <= len(words) <= 2:
         raise UsageError("usage: %kestrel policy remove N, or TOOL [MATCH]; %kestrel policy shows the rules")
     await state.app.initialize()
-    session = state.session()
-    rules = state.rules.numbered(session)
+    session = state.begun
+    rules = state.rules.numbered(session or state.app.sessions)
     if words[0].isascii() and words[0].isdecimal() and len(words) == 1 and len(words[0]) < 9:
         item = state.rules.by_number(int(words[0]), rules)
     else:
@@ -208,7 +209,7 @@ async def _remove(state: NotebookState, line: str) -> Text:
         raise UsageError(state.rules.user.problem or "the user's rules can be read again; look at %kestrel policy")
     if item.owner == "application" or not state.rules.take(item.rule, session):
         raise UsageError(f"rule {item.number} was given in code with the application; it can't be removed here")
-    return Text(visible(f"Removed {named(item.rule)}; it held {_HOLDS[item.rule.scope]}."))
+    return Text(visible(f"Removed {named(item.rule)}; it held {_WHERE[item.rule.scope]}."))
 
 
 def _find(rules: list[Numbered], words: list[str], scope: Scope | None) -> Numbered:

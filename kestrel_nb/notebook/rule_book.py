@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from ..app import Kestrel
 from ..protocol.errors import UsageError
 from ..protocol.sessions import PermissionRule
+from ..runtime.manager import SessionManager
 from ..runtime.permissions import UnreadableRules
 from ..runtime.session import AgentSession
 from ..sandbox.closed import close_off
@@ -56,10 +57,10 @@ class RuleBook:
         problem = self.user.problem
         return [problem] if problem else []
 
-    def numbered(self, session: AgentSession) -> list[Numbered]:
-        """The rules in force in ``session``, in their order; numbers begin at 1."""
-        rules = session.rules
-        first_own = len(rules) - len(session.own_rules)
+    def numbered(self, where: AgentSession | SessionManager) -> list[Numbered]:
+        """The rules in force in a session, or in each that will be made, in their order; numbers begin at 1."""
+        rules = where.rules
+        first_own = len(rules) - (len(where.own_rules) if isinstance(where, AgentSession) else 0)
         found = []
         for index, rule in enumerate(rules):
             own = index >= first_own

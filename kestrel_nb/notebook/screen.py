@@ -218,11 +218,17 @@ class Screen:
                 await asyncio.wait_for(self._session.ended(), ENDING_S)
             self._leave_record(None, interrupted=True)
             raise CellInterrupted(INTERRUPTED) from None
-        failed_on = getattr(self._answers, "failed_on", None)
-        if failed_on is not None:
-            raise RunError(f'{failed_on.tool} needs an approval, and the policy for runs without a person is "fail"')
+        if refusal := self._refusal():
+            raise RunError(refusal)
         if self.handle.error is not None:
             raise RunError(self.handle.error)
+
+    def _refusal(self) -> str:
+        """Why the policy "fail" ended the run; "" when it did not."""
+        failed_on = getattr(self._answers, "failed_on", None)
+        if failed_on is None:
+            return ""
+        return f'{failed_on.tool} needs an approval, and the policy for runs without a person is "fail"'
 
     async def finish(self) -> None:
         """Await the run and leave the record in the view's place."""
@@ -241,7 +247,9 @@ class Screen:
             return
         self._close()
         picture = self._view.close_state() if self._view is not None else view_state.close(self._picture)
-        bundle = record.render(picture if interrupted else view_state.stopped(picture))
+        picture = picture if interrupted else view_state.stopped(picture)
+        refusal = self._refusal()
+        bundle = record.render(view_state.refused(picture, refusal) if refusal else picture)
         self.handle.finish(bundle, result)
         if self._shown is not None:
             drawn = self._view.views > 0

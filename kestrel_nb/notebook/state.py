@@ -74,7 +74,15 @@ class NotebookState:
     @property
     def begun(self) -> AgentSession | None:
         """The session of the cells that name none, when there is one already."""
+        if self._session is None or self._app is None or not self._app.sessions.has(self._session.id):
+            return None
         return self._session
+
+    @property
+    def model(self) -> str | None:
+        """The model of the cells that name none. Raises UsageError for a setting that names none there is."""
+        self._settle_model()
+        return self.begun.model if self.begun is not None else self.app.models.default_model
 
     @property
     def has_app(self) -> bool:
@@ -96,6 +104,12 @@ class NotebookState:
         """Make ``id`` the default model from now on. Raises ModelNotFoundError."""
         self.app.models.set_default(id)
         self._setting_due = False
+
+    def use_model(self, id: str) -> None:
+        """Make ``id`` the model from now on, in the session at hand too. Raises ModelNotFoundError."""
+        self.choose_model(id)
+        if self.begun is not None:
+            self.begun.set_model(id)
 
     def _take_setting(self, id: str) -> None:
         if self._app is None:
@@ -125,9 +139,9 @@ class NotebookState:
         self._settle_model()
         name = options.session if options else None
         if name is None:
-            if self._session is None or not self.app.sessions.has(self._session.id):
+            if self.begun is None:
                 self._session = self.app.sessions.create()
-            return self._session
+            return cast(AgentSession, self._session)
         if self.app.sessions.has(name):
             return self.app.sessions.get(name)
         if name.startswith("-"):
@@ -154,9 +168,14 @@ class NotebookState:
         self._session = session
 
     def find_session(self, name: str | None) -> AgentSession:
-        """The session ``name`` (an id or a title), else the current one. Raises UsageError that names the others."""
+        """The session ``name`` (an id or a title), else the current one. Makes none.
+
+        Raises UsageError that names the others, or says that there is none yet.
+        """
         if name is None:
-            return self.session()
+            if self.begun is None:
+                raise UsageError("no session yet; a %%kestrel cell begins one")
+            return self.begun
         summaries = self.app.sessions.list()
         for summary in summaries:
             if name in (summary.id, summary.title):

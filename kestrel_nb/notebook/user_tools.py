@@ -51,4 +51,16 @@ class UserTools:
 
 def is_tool(value: Any) -> bool:
     """True for an object that fulfils the tool contract."""
-    return hasattr(getattr(value, "schema", None), "parameters") and callable(getattr(value, "execute", None))
+    return hasattr(_member(value, "schema"), "parameters") and callable(_member(value, "execute"))
+
+
+def is_model(value: Any) -> bool:
+    """True for an object that is meant as a model; the registry says what it lacks."""
+    return not isinstance(value, type) and _member(value, "info") is not None and callable(_member(value, "generate"))
+
+
+def _member(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # an object that answers no question is neither
+        return None

@@ -26,7 +26,7 @@ from .calls import Block, apply_call, next_key
 from .summaries import arguments_line as one_line_arguments
 from .visible import one_line, visible, whole
 
-__all__ = ["Block", "Schemas", "ViewState", "apply", "close", "initial", "one_line_arguments", "stopped"]
+__all__ = ["Block", "Schemas", "ViewState", "apply", "close", "initial", "one_line_arguments", "refused", "stopped"]
 
 Schemas = Callable[[str], Mapping[str, Any] | None]
 
@@ -103,6 +103,11 @@ def apply(state: ViewState, event: ev.SessionEvent, *, schemas: Schemas | None =
 def stopped(state: ViewState) -> ViewState:
     """The state once a person pressed Stop or cancelled: the record says so instead of naming the interrupt."""
     return _with(state, interrupted=False)
+
+
+def refused(state: ViewState, reason: str) -> ViewState:
+    """The state of a run that was ended for ``reason``, by a rule and not by a person: it failed."""
+    return _with(state, status="failed", error=_error("", reason))
 
 
 def close(state: ViewState, *, error: str = "", code: str = "") -> ViewState:

@@ -94,15 +94,15 @@ class ModelRegistry:
         self._chosen = default_model
         self._first: str | None = None
 
-    def register(self, model: LanguageModel, *, set_default: bool = False) -> Callable[[], None]:
-        """Add ``model``. Returns a disposer.
+    def register(self, model: LanguageModel, *, set_default: bool = False, replace: bool = False) -> Callable[[], None]:
+        """Add ``model``, with ``replace`` in the place of an earlier one of its id. Returns a disposer.
 
         Raises DuplicateNameError when its id is taken, UsageError for an object that is no model.
         """
         if not isinstance(getattr(model, "info", None), ModelInfo) or not callable(getattr(model, "generate", None)):
             raise UsageError(f"a model has info (a ModelInfo) and generate; {type(model).__name__} lacks one of them")
         name = model.info.id
-        if name in self._models:
+        if name in self._models and not replace:
             raise DuplicateNameError(f'a model "{name}" is already registered; dispose of it first')
         self._models[name] = model
         if self._first is None:

@@ -194,7 +194,7 @@ def test_while_it_runs_and_after_a_restart(tmp_path: Path) -> None:
         assert value(kernel, "history sales", "it['turn'].max()") == "3"
         assert value(kernel, "usage sales", "list(it['what'])") == "['session']"
         assert "no run yet" in kernel.run("%kestrel events").text
-        assert "nothing to take back" in kernel.run("%kestrel rewind").text
+        assert "no session yet" in kernel.run("%kestrel rewind").text
         assert value(kernel, "rewind -s sales", "it.request") == "use slow"
         assert value(kernel, "rewind 2 -s sales", "it.turn, it.request") == "2 list the files"
         assert "session copy" in value(kernel, "fork copy -s sales", "it")

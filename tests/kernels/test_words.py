@@ -44,6 +44,12 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         ("%kestrel show nope", 'no variable "nope" holds a run'),
         ("%kestrel cancel nope", 'no session "nope"; there are: '),
         ("%kestrel use nope", 'no model "nope"'),
+        (
+            "frame = __import__('pandas').DataFrame()\n%kestrel use frame",
+            "frame is a DataFrame, neither a Kestrel, a model",
+        ),
+        ("number = 3\n%kestrel use number", "number is an int, neither a Kestrel, a model nor a tool; models: demo"),
+        ("class Kind: pass\n%kestrel use Kind", '"Kind" is a class; put an object of it into a variable'),
         ("%kestrel approve a9", "nothing waits"),
         ("%kestrel approve", "%kestrel inbox lists the questions"),
         ("%kestrel models now", "usage: %kestrel models"),
@@ -105,3 +111,69 @@ def test_help_names_every_word(kernel: Kernel) -> None:
     assert all(f"\n    {word}" in text for word in words)
     assert "usage" not in kernel.ok("one = %kestrel help approve\nprint(one)").text
     assert "approve a question" in kernel.ok("print(one)").text
+
+
+OWN_MODEL = """from kestrel_nb import CompletionResponse, ModelInfo
+class Echo:
+    info = ModelInfo(id="echo", provider="mine")
+    def __init__(self, word): self.word = word
+    async def generate(self, request, on_delta=None):
+        tools = [tool.name for tool in request.tools]
+        return CompletionResponse(content=f"{self.word}: {request.messages[-1].content}, {tools}")
+"""
+
+
+def test_a_model_of_the_users_works_with_the_notebooks_tools(kernel: Kernel) -> None:
+    kernel.ok("%unload_ext kestrel_nb")
+    kernel.ok(LOAD)
+    kernel.ok("%%kestrel -s earlier\nlist the files")
+    kernel.ok("%kestrel new")
+    kernel.ok(OWN_MODEL + "echo = Echo('first')")
+    assert kernel.ok("%kestrel use echo").displayed[0]["text/plain"] == "The model is echo now."
+    kernel.ok("%%kestrel -o run\nhello")
+    said = kernel.ok("print(run.text)").text
+    assert said.startswith("first: hello, [")
+    assert "'run_python'" in said
+    kernel.ok("echo = Echo('second')\n%kestrel use echo")
+    assert kernel.ok("%%kestrel -o run\nhello\n").status == "ok"
+    assert kernel.ok("print(run.text)").text.startswith("second: hello")
+    kernel.ok("models = %kestrel models")
+    assert kernel.ok("print(list(models.model[models.current]))").text == "['echo']\n"
+    assert "The model is demo now." in kernel.ok("%kestrel use demo").displayed[0]["text/plain"]
+    kernel.ok(SCRIPTED)
+
+
+def test_use_and_new_say_what_is_used_now(kernel: Kernel) -> None:
+    used = kernel.ok("%kestrel use app").displayed[0]["text/plain"]
+    assert used == "Cells work with app now, in a new session; its model is scripted."
+    assert kernel.ok("%kestrel new").displayed[0]["text/plain"] == "Cells go on in a new session."
+    assert kernel.ok("%kestrel new named").displayed[0]["text/plain"] == "Cells go on in a new session, named."
+    kernel.ok("from kestrel_nb import tool\n@tool\ndef own() -> str:\n    'Own.'\n    return ''")
+    assert kernel.ok("%kestrel use own").displayed[0]["text/plain"] == "The tool own is offered now."
+
+
+LOOKING = ("models", "tools", "sessions", "usage", "inbox", "policy", "policy explain grep pattern=x", "doctor", "help")
+
+
+def test_looking_makes_no_session(kernel: Kernel) -> None:
+    kernel.ok("app = Kestrel(model=model)\n%kestrel use app")
+    for word in LOOKING:
+        kernel.ok(f"%kestrel {word}")
+    for word in ("history", "approvals", "rewind", "fork"):
+        assert "no session yet; a %%kestrel cell begins one" in kernel.run(f"%kestrel {word}").text
+    assert kernel.ok("%kestrel cancel").displayed[0]["text/plain"] == "nothing is running there"
+    kernel.ok("%kestrel policy add shell deny 'git push'")
+    assert "Removed" in kernel.ok("%kestrel policy remove 1").displayed[0]["text/plain"]
+    kernel.ok("%kestrel policy careful")
+    back = kernel.ok("%kestrel policy default").displayed[0]["text/plain"]
+    assert back == "No longer careful in this notebook."
+    assert kernel.ok("print(app.sessions.list())").text == "[]\n"
+
+
+def test_a_waiting_word_in_the_cell_that_loads_is_told_where_it_goes(kernel: Kernel) -> None:
+    kernel.ok("%unload_ext kestrel_nb")
+    outcome = kernel.run(f"{LOAD}\n%kestrel inbox")
+    assert "%kestrel inbox can't wait in the cell that loads the extension: run it in a cell after" in outcome.text
+    assert "Nothing waits" in kernel.ok("%kestrel inbox").displayed[0]["text/plain"]
+    assert "put it at the left margin" in kernel.run("if True:\n    %kestrel inbox").text
+    kernel.ok(SCRIPTED)

@@ -73,7 +73,10 @@ def test_each_policy_ends_and_is_recorded(tmp_path: Path, execute: Any, policy: 
     first, *more = outputs(tmp_path / "done.ipynb", -2)  # papermill puts a cell about the failure first
     assert first["output_type"] == "display_data"
     assert set(first["data"]) == {"text/html", "text/markdown", "text/plain"}
-    assert SAYS[policy] in "".join(first["data"]["text/plain"])
+    record = "".join(first["data"]["text/plain"])
+    assert SAYS[policy] in record
+    assert record.startswith("Failed" if policy == "fail" else "Finished")
+    assert ('the policy for runs without a person is "fail".' in record) is (policy == "fail")
     assert [output["output_type"] for output in more] == (["error"] if policy == "fail" else [])
 
 

@@ -30,10 +30,11 @@ _INSTEAD = {
     "write": "I can show files instead, or write another text or another file.",
     "append": "I can show the file instead, or write another text.",
     "edit": "I can show the lines instead, or make another change.",
-    "computed": "You can run the code yourself, or change it in the card before it runs.",
-    "drawn": "You can run the code yourself, or change it in the card before it runs.",
+    "computed": "You can run the code yourself, or ask for something else instead.",
+    "drawn": "You can run the code yourself, or ask for something else instead.",
     "fetch": "You can paste the text, or ask for a file of the workspace instead.",
 }
+_POLICIES = ("deny", "fail", "approve")
 _AGAIN = "Ask for something else instead, or ask again if that was a mistake."
 
 
@@ -55,11 +56,13 @@ def declined(outcome: Outcome) -> str:
 
 
 def _who_and_why(text: str) -> tuple[str, str]:
-    found = re.fullmatch(r"the (user|policy)\b[^.]*? declined this call(?:\. Reason: (.*)|\.?)", text.strip(), re.S)
+    found = re.fullmatch(r"the (user|policy)\b(.*?) declined this call(?:\. Reason: (.*)|\.?)", text.strip(), re.S)
     if found is None:
         return "that call was declined", text.strip()
-    reason = (found[2] or "").strip()
+    reason = (found[3] or "").strip()
     if found[1] == "policy":
+        named = re.search(r"\((.*)\)", found[2], re.S)
+        reason = named[1] if named and named[1] not in _POLICIES else reason
         return "nobody was there to approve it, and the policy for such runs declines", reason
     return "you declined that call", reason
 
