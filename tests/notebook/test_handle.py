@@ -17,7 +17,7 @@ async def test_the_request_is_the_message_as_it_was_sent() -> None:
         await session.start(text)
         leave()
         assert handle.request == text
-    app.close()
+    await app.aclose()
 
 
 def test_a_run_that_goes_on_has_no_request_of_its_own() -> None:
