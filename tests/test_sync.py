@@ -84,6 +84,7 @@ def test_keyboard_interrupt_cancels_the_run_and_is_raised() -> None:
     done = script(
         """
         import os, signal, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         from kestrel_nb import Kestrel
         from kestrel_nb.testing import Reply, ScriptedModel
         app = Kestrel(model=ScriptedModel([Reply("late", before=3600), "next"]))
