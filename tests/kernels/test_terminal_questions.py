@@ -119,7 +119,9 @@ def test_an_answer_by_another_road_ends_the_reading(terminal: pexpect.spawn, tmp
     assert ran(tmp_path)
 
 
-SCRIPT = f"""{ASKING}
+SCRIPT = f"""import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+{ASKING}
 try:
     print("ended:", app.run_sync("go").status)
 except KeyboardInterrupt:
