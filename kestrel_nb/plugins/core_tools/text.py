@@ -47,7 +47,7 @@ def decode(data: bytes, *, guess: bool = True) -> Decoded | None:
         if candidate is None:
             return None
         text = _try(data, candidate)
-        if text is not None:
+        if text is not None and _goes_back(text, candidate, data):
             return Decoded(text, candidate, guessed=True)
     return None
 
@@ -57,6 +57,14 @@ def _try(data: bytes, encoding: str) -> str | None:
         return data.decode(encoding)
     except (UnicodeDecodeError, LookupError):
         return None
+
+
+def _goes_back(text: str, encoding: str, data: bytes) -> bool:
+    """Some encodings spell one text in several ways; a file in such a spelling would change where nobody edited."""
+    try:
+        return text.encode(encoding) == data
+    except UnicodeEncodeError:
+        return False
 
 
 def is_wide(data: bytes) -> bool:

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kestrel_nb.frames import to_frame
@@ -228,6 +228,7 @@ def test_a_character_that_the_encoding_lacks_is_refused(desk: Any) -> None:
 
 
 @given(st.binary(max_size=60))
+@example(b"\xfa\x80")
 @settings(max_examples=300)
 def test_decoding_never_fails_and_goes_back(data: bytes) -> None:
     found = decode(data)
