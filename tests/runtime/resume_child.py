@@ -92,14 +92,14 @@ async def answer(approved: bool, folder: str) -> None:
     (request,) = app.approvals.pending()
     say(ready=request.id)
     await asyncio.to_thread(sys.stdin.readline)
+    session = app.sessions.get(SESSION)
     try:
         app.approvals.resolve(request.id, ApprovalDecision(approved=approved))
     except KestrelError as error:
         say(outcome=error.code)
     else:
-        session = app.sessions.get(SESSION)
         say(outcome="resumed" if session.run else "handed over")
-        await session.ended()
+    await session.ended()  # also with an answer that was left before this one
     await app.aclose()
 
 
