@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from IPython.core.inputtransformer2 import make_tokens_by_line
 
 from .cell import BY_NAME, OPTIONS
@@ -25,8 +25,6 @@ from .placeholders import placeholder_offers
 from .state import NotebookState, state_of
 from .variables import user_variables
 
-IDENTIFIER = "kestrel"
-PRIORITY = 1_000  # before IPython's own, which then need not work at all
 _OPTIONS_BEGIN = re.compile(r"[ \t]*%%kestrel[ \t]+")
 _LINE = re.compile(r"[ \t]*(?:[^\W\d]\w*[ \t]*=[ \t]*)?%kestrel[ \t]+")
 
@@ -44,40 +42,28 @@ class _Nothing(Sequence[SimpleCompletion]):
         raise IndexError(index)
 
 
-def install(shell: Any) -> None:
-    """Let Tab in ``shell`` know the words of kestrel."""
-    remove(shell)
-
-    @context_matcher(identifier=IDENTIFIER, priority=PRIORITY)  # type: ignore[untyped-decorator]
-    def kestrel_matcher(context: CompletionContext) -> SimpleMatcherResult:
-        asked = place_of(context.full_text, context.cursor_line, context.cursor_position)
-        if asked is None:
-            return {"completions": [], "suppress": False}
-        try:
-            found = asked(state_of(shell))
-        except Exception:  # whatever is strange about the user's text, objects or folders: a traceback helps nobody
-            found = Offers()
-        shown = [SimpleCompletion(offer.text, type=_about(offer, shell)) for offer in found.items]
-        return {
-            "completions": shown or _Nothing(),
-            "matched_fragment": found.fragment,
-            "suppress": True,
-            "ordered": True,
-        }
-
-    shell.Completer.custom_matchers.append(kestrel_matcher)
+def answer(shell: Any, context: CompletionContext) -> SimpleMatcherResult:
+    """What Tab offers at ``context``; nothing, and IPython goes on, where the place is none of ours."""
+    asked = place_of(context.full_text, context.cursor_line, context.cursor_position)
+    if asked is None:
+        return {"completions": [], "suppress": False}
+    try:
+        found = asked(state_of(shell))
+    except Exception:  # whatever is strange about the user's text, objects or folders: a traceback helps nobody
+        found = Offers()
+    shown = [SimpleCompletion(offer.text, type=_about(offer, shell)) for offer in found.items]
+    return {
+        "completions": shown or _Nothing(),
+        "matched_fragment": found.fragment,
+        "suppress": True,
+        "ordered": True,
+    }
 
 
 def _about(offer: Offer, shell: Any) -> str | None:
     """What stands beside an offer. JupyterLab breaks the line at each space of it, over the lines below."""
     space = "\N{NO-BREAK SPACE}" if hasattr(shell, "kernel") else " "
     return offer.about.replace(" ", space) or None
-
-
-def remove(shell: Any) -> None:
-    """Take out of ``shell`` what ``install`` put in."""
-    matchers = shell.Completer.custom_matchers
-    matchers[:] = [matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != IDENTIFIER]
 
 
 def place_of(text: str, row: int, column: int) -> Callable[[NotebookState], Offers] | None:

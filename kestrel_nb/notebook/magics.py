@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -98,8 +99,7 @@ def load(shell: Any) -> None:
 
     Raises UsageError on an ipykernel that would never hear a click, and for a setting with a value that is not allowed.
     """
-    from . import completion, helping, settings, waiting
-    from .commands import COMMANDS
+    from . import settings, tab, waiting
     from .failures import failures_of
     from .open_cells import cells_of
 
@@ -118,17 +118,16 @@ def load(shell: Any) -> None:
         raise UsageError(str(error)) from None
     shell.input_transformers_cleanup.append(CellRewrite(shell))
     shell.input_transformer_manager.token_transformers.append(LineRewrite)
-    _cell_magic.__doc__, _line_magic.__doc__ = helping.docs("%%kestrel", COMMANDS), helping.docs("%kestrel", COMMANDS)
-    shell.register_magic_function(_cell_magic, "cell", "kestrel")
-    shell.register_magic_function(_line_magic, "line", "kestrel")
-    completion.install(shell)
+    shell.register_magic_function(_Documented(_cell_magic, "%%kestrel"), "cell", "kestrel")
+    shell.register_magic_function(_Documented(_line_magic, "%kestrel"), "line", "kestrel")
+    tab.install(shell)
     cells_of(shell).install()
     failures_of(shell).install()
 
 
 def unload(shell: Any) -> None:
     """Take the extension out of ``shell`` and close its application."""
-    from . import completion, settings
+    from . import settings, tab
     from .failures import failures_of
     from .open_cells import cells_of
     from .state import forget
@@ -141,13 +140,31 @@ def unload(shell: Any) -> None:
         shell.magics_manager.magics[kind].pop("kestrel", None)
     failures_of(shell).remove()
     cells_of(shell).remove()
-    completion.remove(shell)
+    tab.remove(shell)
     forget(shell)
     settings.remove(shell)
 
 
 def _installed(shell: Any) -> list[CellRewrite]:
     return [item for item in shell.input_transformers_cleanup if isinstance(item, CellRewrite)]
+
+
+class _Documented:
+    """A magic whose documentation is made from the tables of words and options when somebody asks for it."""
+
+    def __init__(self, work: Callable[..., Any], magic: str) -> None:
+        self._work, self._magic = work, magic
+        self.__name__ = work.__name__
+
+    def __call__(self, *words: Any) -> Any:
+        return self._work(*words)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        from .commands import COMMANDS
+        from .helping import docs
+
+        return docs(self._magic, COMMANDS)
 
 
 def _cell_magic(line: str, cell: str = "") -> None:

@@ -19,7 +19,7 @@ from prompt_toolkit.document import Document
 from traitlets.config import Config
 
 from kestrel_nb import Kestrel, tool
-from kestrel_nb.notebook import completion
+from kestrel_nb.notebook import tab as tab_key
 from kestrel_nb.notebook.cell import OPTIONS
 from kestrel_nb.notebook.commands import COMMANDS
 from kestrel_nb.notebook.handle import RunHandle
@@ -51,9 +51,9 @@ def shell(folder: Path) -> Iterator[Any]:
     """A shell of IPython's, as plain as it gets, with completion."""
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     install(shell)
-    completion.install(shell)
+    tab_key.install(shell)
     yield shell
-    completion.remove(shell)
+    tab_key.remove(shell)
     forget(shell)
     remove(shell)
 
@@ -412,7 +412,7 @@ def test_elsewhere_nothing_changes(shell: Any, variables: dict[str, Any]) -> Non
     places = ["fra|", "frame.pri|", "%%ti|", "%loa|", "", "%%bash\n%kestrel ap|", "'''\n%kestrel ap|", "%kestrels |"]
     places += ["# fra|\n%%kestrel\nhi", "print('''\n%%kestrel -|"]
     with_ours = [list(answers(shell, place or "|")) for place in places]
-    completion.remove(shell)
+    tab_key.remove(shell)
     assert [list(answers(shell, place or "|")) for place in places] == with_ours
 
 
@@ -452,10 +452,10 @@ def test_the_terminal_shows_the_help_beside_the_offer(shell: Any) -> None:
 
 
 def test_installing_twice_and_removing_twice(shell: Any) -> None:
-    completion.install(shell)
+    tab_key.install(shell)
     assert len(shell.Completer.custom_matchers) == 1
-    completion.remove(shell)
-    completion.remove(shell)
+    tab_key.remove(shell)
+    tab_key.remove(shell)
     assert shell.Completer.custom_matchers == []
 
 
