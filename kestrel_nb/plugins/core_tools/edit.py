@@ -13,10 +13,11 @@ from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural, size_text
 from ...sandbox.paths import explained
 from ...sandbox.workspace import Workspace
+from ..shapes import parameters, table
 from .diff import unified
 from .files import PATH, decoded_or_refused
 from .replacing import replaced
-from .settings import CoreSettings, parameters, table
+from .settings import CoreSettings
 from .text import Decoded, decode
 
 MAX_EDIT_BYTES = 16_000_000

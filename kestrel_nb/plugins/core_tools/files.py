@@ -14,7 +14,8 @@ from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural, size_text
 from ...sandbox.paths import explained, printable_name
 from ...sandbox.workspace import Walked, Workspace, stat_in
-from .settings import CoreSettings, parameters, table
+from ..shapes import parameters, table
+from .settings import CoreSettings
 from .text import BINARY_SAMPLE, Decoded, decode, lines_of, whole_characters
 
 MAX_BYTES = 2_000_000  # of one result, the specification's 2 MB

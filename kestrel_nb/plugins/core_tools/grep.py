@@ -13,10 +13,11 @@ from ...protocol.tools import ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, plural
 from ...sandbox.workspace import Workspace, open_listed
+from ..shapes import parameters, table
 from .match import Chunk, LineMatcher, chunks
 from .patterns import NamePattern
 from .search import WHERE
-from .settings import CoreSettings, parameters, table
+from .settings import CoreSettings
 from .walking import Search
 
 MAX_MATCHES = 150  # the specification's cap

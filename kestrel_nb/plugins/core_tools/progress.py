@@ -8,7 +8,7 @@ from typing import Any
 from ...protocol.tools import TodoItem, ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural
-from .settings import parameters, table
+from ..shapes import parameters, table
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 

@@ -9,8 +9,9 @@ from ...protocol.tools import ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural
 from ...sandbox.workspace import stat_in
+from ..shapes import parameters, table
 from .patterns import Ignored, NamePattern
-from .settings import CoreSettings, parameters, table
+from .settings import CoreSettings
 from .walking import Found, Search
 
 MAX_PATHS = 300  # the specification's cap

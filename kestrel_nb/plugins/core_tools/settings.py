@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...protocol.errors import PluginError
-from ...protocol.messages import JsonObject
 from ...runtime.tools import ToolContext
 from ...sandbox.workspace import Workspace
 
@@ -63,14 +62,3 @@ def _positive(key: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise PluginError(f"tools-core: {key} must be a whole number of at least 1")
     return value
-
-
-def parameters(properties: JsonObject, *, required: tuple[str, ...] = ()) -> JsonObject:
-    """The JSON Schema of an object with just these properties."""
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": list(required)} if required else schema
-
-
-def table(columns: tuple[str, ...], rows: list[list[Any]], **more: Any) -> dict[str, Any]:
-    """Tool data that becomes one frame, with its columns also when it has no rows."""
-    return {"columns": list(columns), "rows": rows, **more}

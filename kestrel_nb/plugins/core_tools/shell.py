@@ -11,7 +11,8 @@ from ...protocol.tools import CommandPreview, ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, decode_output, without_terminal_codes
 from ...sandbox.process import MAX_COMMAND_BYTES, CommandResult, minimal_environment, run_command
-from .settings import CoreSettings, parameters
+from ..shapes import parameters
+from .settings import CoreSettings
 
 PROGRESS_S = 0.25
 LAST_LINE = 200
