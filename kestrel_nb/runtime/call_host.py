@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..protocol.events import SessionEvent
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule
+from ..protocol.tools import ToolSchema
 from .approvals import AnswerPoll, ApprovalBroker, ApprovalHandler
 from .permissions import PermissionResolver
 from .secrets import Masker
+from .tool_policy import ToolPolicy
 from .tools import ToolRegistry, ToolSession
 
 
@@ -21,6 +23,7 @@ class CallHost(ToolSession, Protocol):
     @property
     def rules(self) -> tuple[PermissionRule, ...]: ...
     def offers(self, name: str) -> bool: ...
+    def offered(self) -> Sequence[ToolSchema]: ...
     def emit(self, kind: type[SessionEvent], **fields: Any) -> None: ...
     def add_rule(self, rule: PermissionRule) -> None: ...
     async def question_opened(self, request: ApprovalRequest) -> None: ...
@@ -41,3 +44,4 @@ class CallSettings:
     approve: ApprovalHandler | None = None
     poll_answer: AnswerPoll | None = None
     to_data: Callable[[Any], Any] | None = None
+    policy: ToolPolicy = field(default_factory=ToolPolicy)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..protocol.errors import CancelledByUser, KestrelError
+from ..protocol.errors import CancelledByUser, KestrelError, ToolCallError
 from .signals import CancelSignal, SelfCancelled, until_cancelled
 from .tools import Tool, ToolContext, ToolExecutionResult
 
@@ -20,9 +20,10 @@ TICK_S, THREAD_GRACE_TICKS = 0.02, 15  # and what a thread gets
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A tool that threw: what the model reads."""
+    """A tool that threw: what the model reads, and the code of an error of ours."""
 
     text: str
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _failure(error: BaseException, signal: CancelSignal) -> Outcome:
         return Stopped(still_running=False)
     if isinstance(error, CancelledByUser) and signal.cancelled:
         return Stopped(still_running=False)
-    return Failure(failure_text(error))
+    return Failure(failure_text(error), error.code if isinstance(error, ToolCallError) else None)
 
 
 def failure_text(error: BaseException) -> str:

@@ -35,6 +35,7 @@ from .secrets import Masker
 from .session import AgentSession, SessionServices
 from .session_host import SessionHost
 from .stores import MemorySessionStore, SessionStore, SharedStore
+from .tool_policy import ToolPolicy
 from .tools import ToolRegistry
 from .truncation import clean_text
 
@@ -60,6 +61,7 @@ class SessionManagerOptions:
     max_tokens: int | None = None
     approve: ApprovalHandler | None = None
     resolve_permission: PermissionResolver | None = None
+    tool_policy: ToolPolicy = field(default_factory=ToolPolicy)
     retry: RetryOptions = field(default_factory=RetryOptions)
     approvals: ApprovalBroker | None = None
     rules: tuple[PermissionRule, ...] = ()
@@ -97,6 +99,7 @@ class SessionManager:
             approve=options.approve,
             poll_answer=(lambda request: shared.take_answer(request.session_id, request.id)) if shared else None,
             to_data=options.to_data,
+            policy=options.tool_policy,
         )
         return SessionServices(
             models=options.models,

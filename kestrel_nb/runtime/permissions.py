@@ -22,6 +22,7 @@ No rule is shipped that lets commands run: what ``git`` and its like may start d
 
 from __future__ import annotations
 
+import inspect
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -32,8 +33,9 @@ from urllib.parse import unquote
 
 from ..protocol.messages import JsonObject, ToolCallPart
 from ..protocol.sessions import PermissionRule
-from ..protocol.tools import PermissionDecision, ToolSchema
-from .tools import Tool, ToolSession
+from ..protocol.tools import PermissionDecision, ToolPermission, ToolSchema
+from .call_data import copied
+from .tools import JudgingTool, Tool, ToolSession
 
 PermissionResolver = Callable[[Tool, ToolCallPart, ToolSession], PermissionDecision | Awaitable[PermissionDecision]]
 
@@ -61,13 +63,31 @@ class UnreadableRules(PermissionRule):
     scope: Literal["session", "notebook", "user"] = "user"
 
 
+def default_permission(tool: Tool, arguments: JsonObject) -> ToolPermission | None:
+    """What ``tool`` itself says about a call with these valid arguments; None where it says the same of every call."""
+    if not isinstance(tool, JudgingTool):
+        return None
+    try:
+        answer: object = tool.permission_for(copied(arguments))
+    except (Exception, SystemExit):  # who can't tell asks
+        return "ask"
+    if inspect.iscoroutine(answer):
+        answer.close()  # the question is for a plain function
+    return "auto" if isinstance(answer, str) and answer == "auto" else "ask"
+
+
 def decide(
-    rules: Iterable[PermissionRule], schema: ToolSchema, arguments: JsonObject
+    rules: Iterable[PermissionRule],
+    schema: ToolSchema,
+    arguments: JsonObject,
+    *,
+    default: ToolPermission | None = None,
 ) -> tuple[PermissionDecision, str, PermissionRule | None]:
     """The decision, its reason in a few words for a person, and the rule behind it (None: the tool's default).
 
-    The last rule that matches wins, but a deny is never overridden. A call that can't be compared with a rule that
-    asks or denies never runs unasked because of an earlier rule or the default.
+    ``default`` is what the tool says about this call, where that differs from call to call. The last rule that matches
+    wins, but a deny is never overridden. A call that can't be compared with a rule that asks or denies never runs
+    unasked because of an earlier rule or the default.
     """
     winner: PermissionRule | None = None
     doubt: PermissionRule | None = None
@@ -82,15 +102,17 @@ def decide(
             winner = rule
             if doubt is not None and doubt.action == "ask":
                 doubt = None  # an earlier question is settled by a later rule, like any other
-    decision: PermissionDecision = winner.action if winner else schema.permission
+    decision: PermissionDecision = winner.action if winner else default or schema.permission
     if doubt is not None and decision == "auto":
         return "ask", _doubtful(doubt), doubt
     if winner is not None:
         return decision, named(winner), winner
-    return decision, f"`{schema.name}` {_DEFAULTS[schema.permission]} (the tool's default)", None
+    does = _DEFAULTS[schema.permission] if default is None else _JUDGED[default]
+    return decision, f"`{schema.name}` {does} (the tool's default)", None
 
 
 _DEFAULTS = {"auto": "runs by itself", "ask": "always asks"}
+_JUDGED = {"auto": "runs such a call by itself", "ask": "asks for such a call"}
 
 
 _OWNERS = {"session": "the rule", "notebook": "the notebook's rule", "user": "the user's rule"}

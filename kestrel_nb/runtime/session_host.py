@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ..protocol.events import MessageCompleted, Notice, SessionEvent, SessionUpdated
 from ..protocol.messages import ChatMessage, ToolCallPart
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, SessionDetail, SessionSummary, Usage
+from ..protocol.tools import ToolSchema
 from .call_host import CallSettings
 from .keeper import SessionKeeper
 from .listeners import EventListener, Listeners
@@ -22,6 +23,7 @@ from .retry import RetryOptions
 from .session_state import SessionState
 from .signals import CancelSignal
 from .stores import SessionStore
+from .tools import missing
 from .truncation import clean_text
 
 E = TypeVar("E", bound=SessionEvent)
@@ -131,7 +133,7 @@ class SessionHost:
     def request(self, signal: CancelSignal) -> CompletionRequest:
         """The next request to the model."""
         services = self._services
-        schemas = [schema for schema in services.calls.tools.schemas() if self.offers(schema.name)]
+        schemas = self.offered()
         return CompletionRequest(
             model=self._run_model or self.model,
             messages=self._state.transcript.request(self._system_prompt([schema.name for schema in schemas])),
@@ -148,8 +150,15 @@ class SessionHost:
         return make(self.workspace) if make else default_system_prompt(workspace=self.workspace, tool_names=names)
 
     def offers(self, name: str) -> bool:
-        """True when the session, and the run that is going, may use the tool ``name``."""
+        """True when the application, the session, and the run that is going may use the tool ``name``."""
+        if self._services.calls.policy.refusal(name):
+            return False
         return all(names is None or name in names for names in (self._state.base.tools, self._run_tools))
+
+    def offered(self) -> list[ToolSchema]:
+        """What a model is offered: the tools that may be used here and lack nothing, sorted by name."""
+        tools = self._services.calls.tools.list()
+        return [tool.schema for tool in tools if self.offers(tool.schema.name) and missing(tool) is None]
 
     def add_rule(self, rule: PermissionRule) -> None:
         """Add a permission rule for this session; one that is there already becomes the last."""

@@ -31,7 +31,7 @@ from .call_data import copied, json_data
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
 from .execution import Failure, Stopped, execute
-from .permissions import decide
+from .permissions import decide, default_permission
 from .signals import CancelSignal, until_cancelled
 from .tools import Tool, ToolContext, ToolExecutionResult
 from .truncation import MAX_TOOL_OUTPUT, clean_text, truncate
@@ -49,7 +49,8 @@ SkipCause = Literal["declined", "denied", "cancelled", "not_run", "interrupted",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """How a call ended. ``state`` is executed, failed or skipped; only executed calls have data."""
+    """How a call ended. ``state`` is executed, failed or skipped; only executed calls have data, and only calls whose
+    tool threw a ToolCallError have its ``code``."""
 
     state: Literal["executed", "failed", "skipped"]
     message: ChatMessage
@@ -57,6 +58,7 @@ class CallOutcome:
     data: Any = None
     is_error: bool = False
     terminate: bool = False
+    code: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -89,8 +91,11 @@ class ToolCalls:
             return self.skip(call, INTERRUPTED, "interrupted")
         if self.signal.cancelled:
             return self.skip(call, STOPPED, "cancelled")
-        tool = self.settings.tools.get(call.name) if self.host.offers(call.name) else None
-        if tool is None:
+        tool = self.settings.tools.get(call.name)
+        refusal = self.settings.policy.refusal(call.name)
+        if tool is not None and refusal:
+            return self.skip(call, f"not run: {refusal}", "denied", is_error=True)
+        if tool is None or not self.host.offers(call.name):
             return self.fail(call, self._unknown(call))
         problem = call.problem or invalid(tool, call.arguments)
         if problem or call.arguments is None:
@@ -114,7 +119,8 @@ class ToolCalls:
         """The decision and why. A resolver that fails means deny."""
         if self.questions.was_asked(call):
             return "ask", ""
-        decision, reason, rule = decide(self.host.rules, tool.schema, arguments)
+        default = default_permission(tool, arguments)
+        decision, reason, rule = decide(self.host.rules, tool.schema, arguments, default=default)
         resolver = self.settings.resolve_permission
         if resolver is None or decision == "deny" or (rule is not None and rule.action == "deny"):
             return decision, reason  # where a deny may hold no function of the application lets it run
@@ -191,7 +197,8 @@ class ToolCalls:
         outcome = await execute(tool, copied(arguments), self._context(call, preview))
         self._executing.discard(call.id)
         if isinstance(outcome, Failure):
-            return self.fail(call, self._mask(outcome.text), arguments=arguments, note=note)
+            text = self._mask(outcome.text)
+            return self.fail(call, text, arguments=arguments, note=note, code=outcome.code)
         if isinstance(outcome, Stopped):
             return self._stopped(call, outcome)
         return await self._finish(call, outcome, (time.perf_counter() - began) * 1000, note)
@@ -269,7 +276,13 @@ class ToolCalls:
     # ---- endings without execution ----------------------------------------------------------------------------
 
     def fail(
-        self, call: ToolCallPart, error: str, *, arguments: JsonObject | None = None, note: str = ""
+        self,
+        call: ToolCallPart,
+        error: str,
+        *,
+        arguments: JsonObject | None = None,
+        note: str = "",
+        code: str | None = None,
     ) -> CallOutcome:
         """The call threw, is unknown, or has bad arguments."""
         error = truncate(clean_text(error), MAX_TOOL_OUTPUT)
@@ -277,7 +290,7 @@ class ToolCalls:
         shown = arguments if arguments is not None else call.arguments
         self._emit(ToolFailed, call_id=call.id, tool=call.name, error=error, arguments=shown)
         message = tool_message(call, content, is_error=True)
-        return CallOutcome(state="failed", message=message, content=content, is_error=True)
+        return CallOutcome(state="failed", message=message, content=content, is_error=True, code=code)
 
     def skip(self, call: ToolCallPart, reason: str, cause: SkipCause, *, is_error: bool = False) -> CallOutcome:
         """The call does not run, or its result is not known; the model reads ``reason``."""
@@ -301,7 +314,7 @@ class ToolCalls:
         return self.settings.masker.mask(text)
 
     def _unknown(self, call: ToolCallPart) -> str:
-        names = [tool.schema.name for tool in self.settings.tools.list() if self.host.offers(tool.schema.name)]
+        names = [schema.name for schema in self.host.offered()]
         near = get_close_matches(call.name.removeprefix("functions_"), names, n=1, cutoff=0.6)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         why = f" ({call.problem})" if call.problem else ""

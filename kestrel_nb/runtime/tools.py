@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..protocol.errors import DuplicateNameError, ToolSchemaError
 from ..protocol.messages import ChatMessage, ImagePart
-from ..protocol.tools import Preview, TodoItem, ToolSchema
+from ..protocol.tools import Preview, TodoItem, ToolPermission, ToolSchema
 from .signals import CancelSignal
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts as a function name
@@ -77,7 +77,8 @@ class Tool(Protocol):
     """One callable with a schema.
 
     ``execute`` may be a coroutine function; a plain function runs in a daemon thread. It may raise: the model then
-    reads the message. A tool may also offer ``preview(args, context)``, see ``PreviewingTool``.
+    reads the message. A tool may also offer ``preview``, ``permission_for`` and ``unavailable``: see the
+    protocols below.
     """
 
     @property
@@ -93,6 +94,38 @@ class PreviewingTool(Protocol):
     """A tool that can say before it runs what it would do; must not change anything, and may raise."""
 
     def preview(self, args: Mapping[str, Any], context: ToolContext) -> Preview | None: ...
+
+
+@runtime_checkable
+class JudgingTool(Protocol):
+    """A tool whose default permission depends on the arguments of a call; ``schema.permission`` is the stricter one.
+
+    ``permission_for`` gets valid arguments and only looks at them. Where it raises, or answers neither "auto" nor
+    "ask", the call asks. An attribute ``permission_words`` may say for lists when it asks.
+    """
+
+    def permission_for(self, args: Mapping[str, Any]) -> ToolPermission: ...
+
+
+@runtime_checkable
+class ConditionalTool(Protocol):
+    """A tool that may lack something that can come later, such as a model.
+
+    ``unavailable`` says what it lacks and what to do, in one line, or None. Meanwhile no model is offered the tool; a
+    call of it gets the tool's own answer.
+    """
+
+    def unavailable(self) -> str | None: ...
+
+
+def missing(tool: Tool) -> str | None:
+    """What ``tool`` lacks at the moment, None when it can work."""
+    if not isinstance(tool, ConditionalTool):
+        return None
+    try:
+        return tool.unavailable()
+    except Exception as error:  # a tool that can't even say so is not offered either
+        return f"it failed to say whether it can work ({type(error).__name__})"
 
 
 class ToolRegistry:
