@@ -53,8 +53,20 @@ class PluginContext:
         self.disposers.append(self.subscribe_events(listener))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentTool:
+    """A tool that a plugin could contribute and does not: ``why``, and what to do to have it."""
+
+    tool: Tool
+    why: str
+    remedy: str
+
+
 class Plugin(Protocol):
-    """A plugin. ``activate`` may be a coroutine function; an optional ``deactivate()`` ends what it began."""
+    """A plugin. ``activate`` may be a coroutine function; an optional ``deactivate()`` ends what it began.
+
+    An optional ``absent_tools()`` lists what it could contribute and does not, as AbsentTool.
+    """
 
     @property
     def name(self) -> str: ...
@@ -98,6 +110,16 @@ class PluginRegistry:
     def size(self) -> int:
         """How many plugins are registered."""
         return len(self._plugins)
+
+    def absent_tools(self) -> dict[str, AbsentTool]:
+        """The tools that the active plugins could contribute and nobody does, by name."""
+        found: dict[str, AbsentTool] = {}
+        for name, context in self._active.items():
+            tell = getattr(self._plugins.get(name), "absent_tools", None)
+            for absent in tell() if tell else ():
+                if context.tools.get(absent.tool.schema.name) is None:
+                    found.setdefault(absent.tool.schema.name, absent)
+        return dict(sorted(found.items()))
 
     async def activate_all(self) -> None:
         """Activate what is not active yet, in the order of registration.

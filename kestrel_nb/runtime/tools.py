@@ -128,6 +128,13 @@ def missing(tool: Tool) -> str | None:
         return f"it failed to say whether it can work ({type(error).__name__})"
 
 
+def permission_words(tool: Tool) -> str:
+    """The default permission of ``tool`` for a list: "auto", "ask", or on what it depends."""
+    if isinstance(tool, JudgingTool):
+        return str(getattr(tool, "permission_words", "depends on the call"))
+    return tool.schema.permission
+
+
 class ToolRegistry:
     """The tools by name."""
 
