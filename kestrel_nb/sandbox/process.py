@@ -130,8 +130,9 @@ def _result(end: Mapping[str, object], stdout: bytes, stderr: bytes) -> CommandR
 
 
 def _hang_up(process: Process) -> None:
-    """Close the control pipe: the supervisor then ends everything."""
+    """Tell the supervisor to end everything, and close the control pipe, which a process forked meanwhile may hold."""
     if process.stdin and not process.stdin.is_closing():
+        process.stdin.write(b"stop\n")
         process.stdin.close()
 
 

@@ -4,8 +4,9 @@ Run as a script with the standard library alone. It reads one JSON line from its
 ``environment``, ``cwd`` (a descriptor or a path), ``timeout_s``, ``max_bytes`` (per stream). It writes frames to its
 standard output, each a letter, a length of four bytes (big-endian) and that many bytes: ``p`` is the process group of
 the command, ``o`` and ``e`` carry output, the last one, ``x``, is a JSON object with ``exit_code``, ``reason`` (ended,
-timeout, cancelled), ``stdout_bytes`` and ``stderr_bytes``. The input stays open meanwhile: when it ends, because a run
-was cancelled or Kestrel died, the command is ended too.
+timeout, cancelled), ``stdout_bytes`` and ``stderr_bytes``. The input stays open meanwhile: when more comes or it ends,
+because a run was cancelled or Kestrel died, the command is ended too. A process that Kestrel forked may hold the input
+open after Kestrel's death, so that is looked for as well.
 
 On Linux it is a "child subreaper": processes that left the session of the command come back to it when their parent
 ends, so that they are found by walking the children. Elsewhere such processes may escape.
@@ -27,6 +28,7 @@ from typing import Any
 KILLED = 128 + signal.SIGTERM  # 143, what a shell reports for a command that was told to end
 BLOCK = 65_536
 TERM_GRACE_S = {"timeout": 0.5, "cancelled": 0.15, "ended": 0.15}  # a cancelled run has to stop within a second
+OWNER_S = 0.5  # how often to look whether Kestrel lives
 LAST_READ_S = 0.25  # how long to read what stands in the pipes after the command has ended
 
 
@@ -35,6 +37,7 @@ class Supervisor:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
+        self.owner = os.getppid()
         self.selector = selectors.DefaultSelector()
         self.totals = {"o": 0, "e": 0}
 
@@ -85,7 +88,9 @@ class Supervisor:
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
-            for key, _ in self.selector.select(left):
+            if os.getppid() != self.owner:
+                return "cancelled"
+            for key, _ in self.selector.select(min(left, OWNER_S)):
                 if key.data == "control":
                     return "cancelled"
                 if key.data == "child":
@@ -205,15 +210,16 @@ def process_table() -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Read the order and carry it out."""
-    line = b""
-    while not line.endswith(b"\n"):
-        data = os.read(0, 1 if line.endswith(b"}") else BLOCK)
+    """Read the order and carry it out, unless it was taken back already."""
+    order, ended, rest = b"", b"", b""
+    while not ended:
+        data = os.read(0, BLOCK)
         if not data:
             return
-        line += data
+        order, ended, rest = (order + data).partition(b"\n")
     try:
-        Supervisor(json.loads(line)).run()
+        supervisor = Supervisor(json.loads(order))
+        supervisor.report("cancelled", KILLED) if rest else supervisor.run()
     except OSError as error:
         send("x", json.dumps({"problem": f"{error.strerror}: {error.filename}"}).encode())
 

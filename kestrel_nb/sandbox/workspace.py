@@ -27,6 +27,8 @@ _FOLDER = _SAFE | getattr(os, "O_DIRECTORY", 0)
 _PASS = _FOLDER | getattr(os, "O_PATH", 0)  # to go through a folder one need not be able to list it
 _FILE = _SAFE | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a named pipe must not make open() wait
 
+Seen = tuple[int, ...]  # what tells a file from a later state of it, and from another one in its place
+ABSENT: Seen = ()
 Place = int | str  # an open folder: its descriptor, or its path where there is no dir_fd
 
 
@@ -83,10 +85,11 @@ class Workspace:
         finally:
             _close(place)
 
-    def write_file(self, path: str, data: bytes) -> bool:
+    def write_file(self, path: str, data: bytes, *, expected: Seen | None = None) -> bool:
         """Replace the file ``path`` by ``data`` in one step, its mode kept; missing folders are made. True when new.
 
-        Raises ToolCallError, and then the file is as it was.
+        The file never changes where it lies: other names of it (hard links, perhaps outside) keep the old bytes.
+        Raises ToolCallError, and then the file is as it was: also when it is not ``expected`` any more.
         """
         real = self.resolve(path)
         shown = self.shown(real)
@@ -97,6 +100,8 @@ class Workspace:
             temporary = f".kestrel-{secrets.token_hex(6)}.tmp"
             try:
                 _write_new(place, temporary, data, mode)
+                if expected not in (None, _seen_in(place, real.name)):
+                    raise ToolCallError(f"{shown} was changed meanwhile; read it and try again", code="file_changed")
                 _replace(place, temporary, real.name)
             except BaseException:
                 with suppress(OSError):
@@ -214,6 +219,22 @@ def stat_in(place: Place, name: str) -> os.stat_result:
     """The status of ``name`` in the open folder ``place``, of a link itself."""
     path, where = _at(place, name)
     return os.stat(path, follow_symlinks=False, **where)
+
+
+def seen(file: BinaryIO) -> Seen:
+    """The state of an open file."""
+    return _seen(os.fstat(file.fileno()))
+
+
+def _seen(status: os.stat_result) -> Seen:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _seen_in(place: Place, name: str) -> Seen:
+    try:
+        return _seen(stat_in(place, name))
+    except FileNotFoundError:
+        return ABSENT
 
 
 def _check_regular(status: os.stat_result, shown: str) -> None:
