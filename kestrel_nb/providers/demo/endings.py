@@ -21,7 +21,12 @@ _DEED = {
     "run": "run {command}",
     "todo": "update the task list",
     "fetch": "fetch {url}",
+    "request": "send a request to {url}",
     "compute": "compute {expression}",
+    "javascript": "run the JavaScript",
+    "sql": "query the database",
+    "web_search": "search the web for {query}",
+    "image": "look at the image",
     "computed": "compute the {what}",
     "drawn": "draw the {what}",
 }
@@ -32,6 +37,7 @@ _INSTEAD = {
     "edit": "I can show the lines instead, or make another change.",
     "computed": "You can run the code yourself, or ask for something else instead.",
     "drawn": "You can run the code yourself, or ask for something else instead.",
+    "request": "You can send it yourself, or ask for something else instead.",
     "fetch": "You can paste the text, or ask for a file of the workspace instead.",
 }
 _POLICIES = ("deny", "fail", "approve")

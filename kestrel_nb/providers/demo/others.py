@@ -120,7 +120,39 @@ URL = rf"(?:https?://[^\s{chr(0xE000)}]+|www\.[^\s{chr(0xE000)}]+|{LITERAL})"
 
 
 def parse_web(part: str, masked: Masked) -> list[Op] | None:
-    """Fetch an address, search the web, describe an image."""
+    """Describe an image, send a request, fetch an address, search the web."""
+    image = match(
+        (
+            r"(?:describe|look\s+at|explain|what\s+(?:is|do\s+you\s+see)\s+(?:on|in))\s+(?:the\s+|this\s+)?"
+            rf"(?:image|picture|photo|chart)\s+(?:at\s+|from\s+)?({URL}|data:image/\S+|{FILE})"
+        ),
+        part,
+    )
+    if image:
+        return [Op("image", {"url": masked.plain(image[1])}, part)]
+    return _request(part, masked) or _fetch(part, masked) or _web_search(part, masked)
+
+
+def _request(part: str, masked: Masked) -> list[Op] | None:
+    """``post '{"a": 1}' to https://...``: a request that sends or deletes."""
+    sent = match(rf"(?P<method>post|put|patch|send)\s+(?P<body>{LITERAL})\s+to\s+(?P<url>{URL})", part)
+    bare = match(rf"(?P<method>post|put|patch|delete)\s+(?:to\s+)?(?P<url>{URL})", part)
+    found = sent or bare
+    url = _address(masked.plain(found["url"])) if found else None
+    if found is None or url is None:
+        return None
+    method = {"send": "POST"}.get(found["method"].lower(), found["method"].upper())
+    body = {"body": masked.plain(sent["body"])} if sent else {}
+    return [Op("request", {"url": url, "method": method, **body}, part)]
+
+
+def _address(text: str) -> str | None:
+    if not re.match(r"https?://\S+$|www\.\S+$", text):
+        return None
+    return text if "://" in text else f"https://{text}"
+
+
+def _fetch(part: str, masked: Masked) -> list[Op] | None:
     found = match(
         (
             r"(?:fetch|download|get|open|load|read|retrieve|visit|request|show|go\s+to|browse(?:\s+to)?"
@@ -130,18 +162,11 @@ def parse_web(part: str, masked: Masked) -> list[Op] | None:
         ),
         part,
     )
-    url = masked.plain(found["url"]) if found else ""
-    if re.match(r"https?://\S+$|www\.\S+$", url):
-        return [Op("fetch", {"url": url if "://" in url else f"https://{url}"}, part)]
-    image = match(
-        (
-            r"(?:describe|look\s+at|what\s+is\s+(?:on|in))\s+(?:the\s+|this\s+)?(?:image|picture|photo)\s+"
-            rf"(?:at\s+)?({URL}|{FILE})"
-        ),
-        part,
-    )
-    if image:
-        return [Op("image", {"url": masked.plain(image[1])}, part)]
+    url = _address(masked.plain(found["url"])) if found else None
+    return [Op("fetch", {"url": url}, part)] if url else None
+
+
+def _web_search(part: str, masked: Masked) -> list[Op] | None:
     query = match(
         (
             r"(?:search|look|check|find|query)\s+(?:on\s+|in\s+)?(?:the\s+)?(?:web|internet|online|net)\s+"

@@ -14,6 +14,7 @@ from ...protocol.tools import ToolSchema
 from .assignments import setting_change
 from .columns import Unclear
 from .data_steps import computed, either, table_named
+from .json_results import Data, as_text, read_json
 from .offered import Step, to_step
 from .phrases import Op
 
@@ -29,6 +30,7 @@ CHANGING = frozenset(
         "computed",
         "drawn",
         "javascript",
+        "request",
         "remember",
         "forget",
         "cell",
@@ -43,13 +45,17 @@ _EDITED = re.compile(r"A person changed the arguments before approving\.[^\n]*\n
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One step with its result. ``edited``: a person changed its arguments. ``text`` is the result or the reason."""
+    """One step with its result. ``edited``: a person changed its arguments. ``text`` is the result or the reason.
+
+    ``data`` is what a tool gave that answers in JSON; ``text`` then says the same in plain text.
+    """
 
     step: Step
     state: State
     text: str = ""
     edited: str = ""
     near: tuple[str, ...] = ()
+    data: Data | None = None
 
 
 @dataclass(slots=True)
@@ -121,12 +127,15 @@ def _outcome(step: Step, call: ToolCallPart, result: ToolResultPart | None) -> O
     note = _EDITED.match(result.content)
     text = result.content[note.end() :] if note else result.content
     edited = note[0].strip() if note else ""
+    data = read_json(step.tool, text)
     if result.is_error and not text.startswith("not run:"):
-        return Outcome(step, "failed", text, edited)
+        return Outcome(step, "failed", as_text(step.tool, data) if data is not None else text, edited)
     if text.startswith("declined:"):
         return Outcome(step, "declined", text.removeprefix("declined:").strip(), edited)
     if re.match(r"(?:not run|not decided|cancelled|interrupted):", text):
         return Outcome(step, "not_run", text, edited)
+    if data is not None:
+        return Outcome(step, "done", as_text(step.tool, data), edited, data=data)
     return Outcome(step, "done", text, edited)
 
 

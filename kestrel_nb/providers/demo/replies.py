@@ -8,7 +8,9 @@ from typing import Any
 
 from ...protocol.tools import ToolSchema
 from .data_replies import told
+from .enabling import how_to_enable
 from .endings import declined, deed, not_run
+from .json_results import in_words
 from .offered import CANDIDATES, Step, examples
 from .outcomes import Outcome
 from .phrases import Op
@@ -31,7 +33,15 @@ _BEFORE = {
     "run": "Running {command}.",
     "todo": "Updating the task list.",
     "fetch": "Fetching {url}.",
+    "request": "Sending a request to {url}.",
     "compute": "Computing {expression}.",
+    "time": "Looking at the clock.",
+    "json": "Reading the JSON.",
+    "regex": "Matching {pattern}.",
+    "javascript": "Running the JavaScript.",
+    "sql": "Querying the database.",
+    "web_search": "Searching the web for {query}.",
+    "image": "Looking at the image.",
     "computed": "Computing the {what}.",
     "drawn": "Drawing the {what}.",
     "variables": "Looking at the variables.",
@@ -50,6 +60,7 @@ _AFTER = {
     "todo": "The task list:",
     "fetch": "{url} gave:",
     "compute": "{expression} is:",
+    "image": "The image:",
     "computed": "The {what}:",
     "variables": "The variables:",
     "variable": "{name}:",
@@ -131,9 +142,9 @@ _HEADED = frozenset({"list", "find", "search", "count", "count_files", "run"})
 
 def _done(outcome: Outcome, room: int) -> str:
     kind, text = outcome.step.op.kind, outcome.text.strip("\n")
-    data = told(outcome)
-    if data is not None:
-        return data
+    said = told(outcome) or _said_of_json(outcome, room)
+    if said is not None:
+        return said
     if kind in ("count", "count_files"):
         head, text = _counted(outcome), text.partition("\n")[2]
     else:
@@ -146,6 +157,12 @@ def _done(outcome: Outcome, room: int) -> str:
     if not text.strip():
         return head
     return f"{head}\n\n{block(text, room, output=kind == 'run')}" if room else f"{head} See the tool's result."
+
+
+def _said_of_json(outcome: Outcome, room: int) -> str | None:
+    if outcome.data is None or outcome.edited:
+        return None
+    return in_words(outcome.step.tool, outcome.step.arguments, outcome.data, room)
 
 
 def _sentence(line: str) -> str:
@@ -228,6 +245,6 @@ def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) ->
 
 
 def _no_tool(op: Op) -> str:
-    name = code(CANDIDATES[op.kind][0])
-    head = f"I understood {code(op.text)}, but it needs the tool {name}, which this run does not offer."
-    return f"{head} {WHAT_I_AM}"
+    tool = CANDIDATES[op.kind][0]
+    head = f"I understood {code(op.text)}, but it needs the tool {code(tool)}, which this run does not offer."
+    return " ".join(filter(None, (head, how_to_enable(tool), WHAT_I_AM)))

@@ -16,12 +16,13 @@ from .counting import parse_count
 from .data_steps import drawn_again, parse_data, parse_look
 from .files import parse_find, parse_list, parse_read, parse_summary
 from .misfits import misfit
-from .offered import KNOWN_TOOLS, Step, to_step
+from .offered import CANDIDATES, KNOWN_TOOLS, Step, fit, to_step
 from .others import parse_other, parse_sum, parse_time, parse_web
 from .phrases import FILE, Op, Place, match, take_place
 from .schemas import take_tables
 from .search import parse_search
 from .text import Masked, mask, split_parts, strip_polite, without_marks
+from .verbatim import parse_verbatim
 from .wording import plain_wording
 from .words import STARTS
 
@@ -76,7 +77,8 @@ def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
     whole = strip_polite(masked.text)
     if not whole or _asks_for_help(whole):
         return Understanding(help=True)
-    ops = _plan(masked, tools) or _all_parts(masked, tools)
+    verbatim = parse_verbatim(masked)
+    ops = [verbatim] if verbatim else _plan(masked, tools) or _all_parts(masked, tools)
     if isinstance(ops, str):
         return Understanding(unknown=text.strip() if len(split_parts(masked.text, STARTS)) == 1 else ops)
     return _lower(ops, tools) if ops else Understanding(unknown=text.strip())
@@ -177,7 +179,7 @@ def _part(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | 
 
 
 def _ops(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
-    named = parse_call_by_name(part, masked, tools)
+    named = parse_call_by_name(part, masked, tools) or _with_tool(part, masked, tools)
     if named:
         return named
     wrong = misfit(part, masked, tools, sure=True)
@@ -195,6 +197,23 @@ def _ops(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | N
     if by_tool:  # "use the grep tool to search for X"
         return _ops(by_tool["work"], masked, tools)
     return parse_call_by_words(part, masked, tools, loose=True) or misfit(part, masked, tools, sure=False)
+
+
+_WITH_TOOL = re.compile(
+    r"(?P<work>.+?)\s+(?:with|using|via|through)\s+(?:the\s+)?"
+    rf"(?P<tool>{'|'.join(sorted(name for name in KNOWN_TOOLS if '-' in name))}|web_fetch)(?:\s+tool)?",
+    re.I | re.S,
+)
+
+
+def _with_tool(part: str, masked: Masked, tools: Sequence[ToolSchema]) -> list[Op] | None:
+    """ "run `ls` with shell-exec": the tool that was named, where several could do it."""
+    found = _WITH_TOOL.fullmatch(part)
+    tool = next((tool for tool in tools if found and tool.name == found["tool"].lower()), None)
+    ops = _ops(found["work"], masked, tools) if found and tool else None
+    if tool is None or ops is None or len(ops) != 1 or tool.name not in CANDIDATES.get(ops[0].kind, ()):
+        return None
+    return [Op("call", {"tool": tool.name, "arguments": fit(ops[0].args, tool)}, part)]
 
 
 def _unmasked(op: Op, masked: Masked) -> Op:
