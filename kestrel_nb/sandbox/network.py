@@ -1,0 +1,247 @@
+"""Requests that a model asks for: only to the public network, bounded in time and size.
+
+A name is looked up once, every address that comes back is judged, and one of exactly those is dialled, so an answer
+that changes afterwards changes nothing; TLS and the Host header keep the name. Each redirect goes through the same.
+Proxies and .netrc files of the environment are not used. Promised is no more than that: names are still looked up,
+and what a public server does with a request is its own affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..protocol.errors import CancelledByUser
+from .addresses import refusal
+from .decoding import ACCEPTED, decoder
+from .headers import across_origins, sendable, without_body
+from .network_error import NetworkError as NetworkError
+from .urls import Url, follow, parse_url
+
+if TYPE_CHECKING:
+    import ssl
+
+    from httpcore import Response as Answer
+
+Resolver = Callable[[str], Sequence[str]]  # a name -> its IP addresses; runs in a thread, may raise OSError
+Dialer = Callable[[str, int], tuple[str, int]]  # a judged address and port -> what is really dialled; for tests
+Stop = Callable[[], Awaitable[None]]
+
+METHODS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH")
+MAX_REDIRECTS: Final = 10
+REDIRECTS: Final = (301, 302, 303, 307, 308)
+DEFAULTS: Final = {"accept": "*/*", "user-agent": "kestrel-nb"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer. ``url`` is where it came from after redirects, ``headers`` have names in lower case.
+
+    ``body`` is decompressed and has at most ``max_bytes`` bytes; ``truncated`` says that there was more.
+    """
+
+    url: str
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent on one hop."""
+
+    url: Url
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+class Network:
+    """The guarded way out. It holds nothing open between requests and may be used from several event loops."""
+
+    def __init__(
+        self, *, allow_private: bool = False, resolve: Resolver | None = None, dial: Dialer | None = None
+    ) -> None:
+        self.allow_private = allow_private
+        self._resolve = resolve or system_addresses
+        self._dial = dial
+        self._tls: ssl.SSLContext | None = None
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        timeout_s: float,
+        max_bytes: int,
+        stop: Stop | None = None,
+    ) -> Response:
+        """Send a request and follow its redirects. ``timeout_s`` is for everything together, the look-up included.
+
+        Redirects change the method as browsers do. To another origin only headers go that can hold no secret
+        (``headers.HARMLESS``). Raises NetworkError, and CancelledByUser once ``stop()`` returns.
+        """
+        if method not in METHODS:
+            raise NetworkError(f"method: must be one of {', '.join(METHODS)}", code="network_refused")
+        request = _Request(parse_url(url), method, DEFAULTS | sendable(headers or {}), body)
+        work = self._within(request, timeout_s, max_bytes)
+        return await (_unless_stopped(work, stop) if stop else work)
+
+    async def _within(self, request: _Request, timeout_s: float, max_bytes: int) -> Response:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._follow(request, max_bytes)
+        except TimeoutError:
+            raise NetworkError(f"Request timeout after {round(timeout_s * 1000)}ms", code="network_timeout") from None
+
+    async def _follow(self, request: _Request, max_bytes: int) -> Response:
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._hop(request, max_bytes)
+            if not _leads_on(response):
+                return response
+            request = redirected(request, response.status, response.headers["location"])
+        raise NetworkError(f"more than {MAX_REDIRECTS} redirects; ask for the last address itself: {request.url}")
+
+    async def _hop(self, request: _Request, max_bytes: int) -> Response:
+        url, port = request.url, request.url.port
+        addresses = await self._judged(url)
+        places = [self._dial(address, port) if self._dial else (address, port) for address in addresses]
+        from .exchange import exchange, tls_context
+
+        self._tls = self._tls or tls_context()
+        async with exchange(url, places, request.method, _complete(request), request.body, self._tls) as answer:
+            response = _head(url, answer)
+            if _leads_on(response):
+                return response  # its body is of no use
+            return await _with_body(response, answer, max_bytes)
+
+    async def _judged(self, url: Url) -> Sequence[str]:
+        """The addresses of the host, each of which may be dialled. Raises NetworkError when one may not."""
+        addresses = [url.host] if url.is_ip else await _looked_up(self._resolve, url.host)
+        for address in addresses:
+            if reason := refusal(address, allow_private=self.allow_private):
+                what = f"{url.host} is" if url.is_ip else f"{url.host} leads to"
+                raise NetworkError(
+                    f"{what} {reason}, and requests there are refused; use a public address"
+                    + ("" if self.allow_private else " (a person can allow private networks in the settings)"),
+                    code="network_refused",
+                )
+        return addresses
+
+
+def redirected(request: _Request, status: int, location: str) -> _Request:
+    """The next request, by the rules of fetch.spec.whatwg.org (HTTP-redirect fetch)."""
+    url = follow(request.url, location)
+    new = replace(request, url=url)
+    if status == 303 or (status in (301, 302) and request.method == "POST"):
+        new = replace(new, method="GET", headers=without_body(new.headers), body=None)
+    if url.origin != request.url.origin:
+        new = replace(new, headers=DEFAULTS | across_origins(new.headers))
+    return new
+
+
+def _leads_on(response: Response) -> bool:
+    return response.status in REDIRECTS and bool(response.headers.get("location"))
+
+
+def _complete(request: _Request) -> dict[str, str]:
+    """All headers as they are sent."""
+    own = {"host": request.url.authority, "accept-encoding": ACCEPTED, "connection": "close"}
+    if request.body is not None or request.method in ("POST", "PUT", "PATCH"):
+        own["content-length"] = str(len(request.body or b""))
+    return {**own, **request.headers}
+
+
+def _head(url: Url, answer: Answer) -> Response:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in answer.headers:
+        name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    reason = _text(answer.extensions.get("reason_phrase", b""))
+    return Response(url=str(url), status=answer.status, reason=reason, headers=headers, body=b"", truncated=False)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+async def _with_body(response: Response, answer: Answer, max_bytes: int) -> Response:
+    """``response`` with its body, read no further than needed to know that there is more."""
+    from .exchange import pieces
+
+    body, decode = bytearray(), decoder(response.headers.get("content-encoding", ""))
+    async with aclosing(pieces(answer)) as stream:
+        async for chunk in stream:
+            for piece in decode.feed(chunk):
+                body += piece
+                if len(body) > max_bytes:
+                    return replace(response, body=bytes(body[:max_bytes]), truncated=True)
+    decode.end()
+    return replace(response, body=bytes(body))
+
+
+def system_addresses(host: str) -> Sequence[str]:
+    """The addresses of ``host`` as the system knows them, each once."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _looked_up(resolve: Resolver, host: str) -> Sequence[str]:
+    try:
+        addresses = await _in_thread(resolve, host)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise NetworkError(f"{host} has no address that could be found ({reason}); check the spelling") from None
+    if not addresses:
+        raise NetworkError(f"{host} has no address; check the spelling")
+    return addresses
+
+
+async def _in_thread(resolve: Resolver, host: str) -> Sequence[str]:
+    """``resolve(host)`` in a thread that nothing waits for at the end: the system's look-up can't be broken off."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Sequence[str] | Exception] = loop.create_future()
+
+    def settle(outcome: Sequence[str] | Exception) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    def work() -> None:
+        outcome: Sequence[str] | Exception
+        try:
+            outcome = resolve(host)
+        except Exception as error:
+            outcome = error
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=work, name="kestrel-lookup", daemon=True).start()
+    outcome = await done
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+async def _unless_stopped(work: Awaitable[Response], stop: Stop) -> Response:
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise CancelledByUser("the request was stopped")
+        return working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
