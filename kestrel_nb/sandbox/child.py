@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..protocol.errors import CancelledByUser, ToolCallError
 
@@ -178,9 +178,7 @@ class _Child:
         assert process.stdout is not None
         with process.stdout:
             try:
-                with suppress(BrokenPipeError), process.stdin:
-                    process.stdin.write(order)
-                data = self._read(process.stdout.fileno())
+                data = self._exchange(process.stdin, process.stdout.fileno(), order)
             finally:
                 self._collect(process)
         return self._parsed(data, process.returncode)
@@ -200,12 +198,14 @@ class _Child:
             )
             return self._process
 
-    def _read(self, pipe: int) -> bytearray:
-        """All that the child writes. Its first sign, a blank line, says that it is up."""
-        data = bytearray()
-        while block := os.read(pipe, BLOCK):
-            if not data:
-                self.on_up()
+    def _exchange(self, stdin: IO[bytes], stdout: int, order: bytes) -> bytearray:
+        """Wait for the first sign, a blank line, which says that the child is up; then the order, then the answer."""
+        data = bytearray(os.read(stdout, BLOCK))
+        if data:
+            self.on_up()
+        with suppress(BrokenPipeError), stdin:
+            stdin.write(order)
+        while block := os.read(stdout, BLOCK):
             data += block
             if len(data) > self._max_bytes:
                 self.kill()

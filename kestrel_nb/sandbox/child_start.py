@@ -16,11 +16,21 @@ MAX_FILES = 32
 
 
 def watch(parent: int, seconds: int) -> None:
-    """End this process when ``parent`` is gone or the time is over. Runs in a thread, beside what lets others run."""
+    """End this process when ``parent`` is gone or the time is over. Runs in a thread, beside work that lets it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and (os.name != "posix" or os.getppid() == parent):
         time.sleep(WATCH_S)
     os._exit(1)
+
+
+def end_with(parent: int) -> None:
+    """Let Linux kill this process when its parent ends, whatever it is doing then."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL: linux/prctl.h
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def limit(seconds: int, memory: int) -> None:
@@ -52,6 +62,7 @@ def lower(resource: ModuleType, kind: int | None, value: int) -> None:
 def main() -> None:
     """Become the script."""
     script, parent, seconds, memory = sys.argv[1], *map(int, sys.argv[2:5])
+    end_with(parent)
     _thread.stack_size(256 * 1024)
     _thread.start_new_thread(watch, (parent, seconds))
     limit(seconds, memory)
