@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .app import Kestrel
     from .config import KestrelConfig
+    from .plugins.builtin_tools.config import (
+        DEFAULT_BUILT_IN_TOOLS,
+        UNSAFE_BUILT_IN_TOOLS,
+        BuiltInToolConfig,
+        HttpFetchConfig,
+    )
+    from .plugins.builtin_tools.search_provider import SearchResult, WebSearchProvider
+    from .plugins.builtin_tools.selection import ToolChoice, select_built_in_tools
     from .protocol.errors import (
         ApprovalError,
         KestrelError,
@@ -30,19 +38,24 @@ if TYPE_CHECKING:
     from .runtime.models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
     from .runtime.session import AgentSession
     from .runtime.stores import MemorySessionStore
+    from .runtime.tool_policy import ToolPolicy
     from .runtime.tools import ToolContext, ToolExecutionResult
     from .tool import tool
 
     __version__: str
 
 __all__ = [
+    "DEFAULT_BUILT_IN_TOOLS",
+    "UNSAFE_BUILT_IN_TOOLS",
     "AgentSession",
     "ApprovalDecision",
     "ApprovalError",
+    "BuiltInToolConfig",
     "CompletionRequest",
     "CompletionResponse",
     "CreateSessionRequest",
     "FileSessionStore",
+    "HttpFetchConfig",
     "Kestrel",
     "KestrelConfig",
     "KestrelError",
@@ -54,18 +67,23 @@ __all__ = [
     "PermissionRule",
     "RunResult",
     "SandboxViolationError",
+    "SearchResult",
     "SessionError",
     "SessionManager",
     "StoreError",
     "TokenDelta",
     "ToolCallError",
+    "ToolChoice",
     "ToolContext",
     "ToolError",
     "ToolExecutionResult",
+    "ToolPolicy",
     "ToolSchema",
     "Usage",
+    "WebSearchProvider",
     "__version__",
     "load_ipython_extension",
+    "select_built_in_tools",
     "tool",
     "unload_ipython_extension",
 ]
@@ -73,6 +91,9 @@ __all__ = [
 _HOMES = {
     "app": "Kestrel",
     "config": "KestrelConfig",
+    "plugins.builtin_tools.config": ("BuiltInToolConfig DEFAULT_BUILT_IN_TOOLS HttpFetchConfig UNSAFE_BUILT_IN_TOOLS"),
+    "plugins.builtin_tools.search_provider": "SearchResult WebSearchProvider",
+    "plugins.builtin_tools.selection": "ToolChoice select_built_in_tools",
     "protocol.errors": (
         "ApprovalError KestrelError ModelError ModelRequestError SandboxViolationError SessionError StoreError "
         "ToolCallError ToolError"
@@ -84,6 +105,7 @@ _HOMES = {
     "runtime.models": "CompletionRequest CompletionResponse LanguageModel TokenDelta",
     "runtime.session": "AgentSession",
     "runtime.stores": "MemorySessionStore",
+    "runtime.tool_policy": "ToolPolicy",
     "runtime.tools": "ToolContext ToolExecutionResult",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

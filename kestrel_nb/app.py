@@ -6,26 +6,21 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from .config import CORE_TOOLS, KestrelConfig
-from .protocol.codec import dumps, jsonable, parse_call
-from .protocol.errors import (
-    KestrelError,
-    SandboxViolationError,
-    StoreError,
-    ToolCallError,
-    ToolNotFoundError,
-    UsageError,
-)
-from .protocol.events import EVENT_TYPES, SessionEvent
-from .protocol.messages import ImageAttachment, new_id
+from .config import KestrelConfig
+from .plugins.builtin_tools.config import BUILT_IN_TOOLS as BUILT_IN_IDS
+from .plugins.builtin_tools.config import BuiltInToolConfig
+from .plugins.named import BUILT_IN_TOOLS, plugin_named
+from .protocol.errors import KestrelError, StoreError, ToolNotFoundError, UsageError
+from .protocol.messages import ImageAttachment
 from .protocol.sessions import CreateSessionRequest, PermissionRule, RunResult
+from .runtime.app_events import AppEvents
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
-from .runtime.listeners import EventListener
+from .runtime.asking import ask, text_of
+from .runtime.direct_calls import call_directly, why_not
 from .runtime.manager import SessionManager, SessionManagerOptions, is_dead
 from .runtime.models import LanguageModel, ModelRegistry
 from .runtime.permissions import PermissionResolver
@@ -33,33 +28,10 @@ from .runtime.plugins import Plugin, PluginContext, PluginRegistry
 from .runtime.prompts import default_system_prompt
 from .runtime.run import RunOptions
 from .runtime.stores import FolderStore, SessionStore
-from .runtime.tools import Tool, ToolRegistry
+from .runtime.tool_policy import ToolPolicy
+from .runtime.tools import Tool, ToolRegistry, missing
 from .sandbox.closed import close_off
 from .sync import LoopThread, console_approval, run_sync
-
-
-class AppEvents:
-    """The events of all sessions, by type."""
-
-    def __init__(self, sessions: SessionManager) -> None:
-        self._sessions = sessions
-
-    def subscribe(self, type: str, listener: EventListener) -> Callable[[], None]:
-        """Call ``listener`` for every event of ``type``, such as "tool.executed". Returns a disposer.
-
-        Raises UsageError for a type that does not exist, with the nearest one.
-        """
-        names = sorted(kind.type for kind in EVENT_TYPES)
-        if type not in names:
-            near = get_close_matches(type, names, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
-            raise UsageError(f'no event type "{type}"; {hint}')
-
-        def hear(event: SessionEvent) -> None:
-            if event.type == type:
-                listener(event)
-
-        return self._sessions.subscribe(hear)
 
 
 class Kestrel:
@@ -72,10 +44,11 @@ class Kestrel:
     that every file tool stays in; the folder of a store is closed to them, also in there. ``tools`` are tools of your
     own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names.
     Without ``store`` sessions live in memory. ``approve`` may answer approvals in code:
-    ``async (request, signal) -> bool or ApprovalDecision``.
+    ``async (request, signal) -> bool or ApprovalDecision``. ``built_in_tools`` says which of the built-in tools there
+    are, and how far they reach; ``tool_policy`` narrows the tools of the whole application.
 
-    Raises UsageError when the workspace is no folder, ModelNotFoundError for an unknown model, ToolSchemaError for a
-    tool that can't be used, PluginError for an unknown plugin.
+    Raises UsageError when the workspace is no folder or the configuration is wrong, ModelNotFoundError for an unknown
+    model, ToolSchemaError for a tool that can't be used, PluginError for an unknown plugin.
     """
 
     def __init__(
@@ -89,6 +62,8 @@ class Kestrel:
         approve: ApprovalHandler | None = None,
         resolve_permission: PermissionResolver | None = None,
         rules: Sequence[PermissionRule] = (),
+        built_in_tools: BuiltInToolConfig | None = None,
+        tool_policy: ToolPolicy | None = None,
         config: KestrelConfig | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
@@ -106,14 +81,17 @@ class Kestrel:
         for tool in tools:
             self.tools.register(tool)
         self.approvals = ApprovalBroker(timeout_s=self.config.approval_timeout_s, logger=self._logger)
+        self.tool_policy = _policy(tool_policy)
         self.sessions = SessionManager(self._options(store, approve, resolve_permission, rules))
         self.events = AppEvents(self.sessions)
         self.plugins = PluginRegistry(self._plugin_context)
-        for plugin in (*self.config.plugins, *plugins):
+        configured = self.config.built_in_tools(built_in_tools)
+        implied = () if built_in_tools is None else (BUILT_IN_TOOLS,)
+        for plugin in (*self.config.plugins, *implied, *plugins):
             if not isinstance(plugin, str):
                 self.plugins.register(plugin)
             elif self.plugins.get(plugin) is None:  # naming one twice is no mistake
-                self.plugins.register(_plugin_named(plugin))
+                self.plugins.register(plugin_named(plugin, built_in_tools=configured))
 
     def _make_models(self, model: str | LanguageModel | None) -> ModelRegistry:
         from .providers.demo import DemoModel
@@ -147,6 +125,7 @@ class Kestrel:
             max_tokens=config.max_tokens,
             approve=approve,
             resolve_permission=resolve_permission,
+            tool_policy=self.tool_policy,
             retry=config.retry,
             approvals=self.approvals,
             rules=tuple(rules),
@@ -155,7 +134,8 @@ class Kestrel:
         )
 
     def _system_prompt(self, workspace: str) -> str:
-        names = [schema.name for schema in self.tools.schemas()]
+        tools = (tool for tool in self.tools.list() if missing(tool) is None)
+        names = [tool.schema.name for tool in tools if self.tool_policy.refusal(tool.schema.name) is None]
         return default_system_prompt(workspace=workspace, tool_names=names, extra=self.config.system_prompt)
 
     def _plugin_context(self, plugin: Plugin) -> PluginContext:
@@ -179,6 +159,9 @@ class Kestrel:
 
     async def _initialize(self) -> None:
         await self.plugins.activate_all()
+        slip = self.tool_policy.slip(dict.fromkeys((*(schema.name for schema in self.tools.schemas()), *BUILT_IN_IDS)))
+        if slip:
+            raise UsageError(slip)
         try:
             await self.sessions.initialize()
         except KestrelError:
@@ -227,13 +210,55 @@ class Kestrel:
         """
         await self.initialize()
         session = self.sessions.create(CreateSessionRequest(model=model))
-        run = session.start(prompt, images=images, options=RunOptions(max_steps=max_steps, approve=approve))
-        try:
-            return await run
-        except asyncio.CancelledError:
-            session.cancel()
-            await session.ended()
-            raise
+        return await ask(session, prompt, images=images, options=RunOptions(max_steps=max_steps, approve=approve))
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        system: str | None = None,
+        images: Sequence[ImageAttachment] = (),
+    ) -> str:
+        """What the model answers to ``prompt``: one model call without tools, retried like any other.
+
+        ``system`` is the whole system message; by default it is the configured ``system_prompt``, if any. No session is
+        left; events tell of it, and cancelling the caller cancels it. Raises what the model raises, CancelledByUser
+        when the application was closed meanwhile.
+        """
+        await self.initialize()
+        text = self.config.system_prompt or "" if system is None else system
+        session = self.sessions.create(CreateSessionRequest(model=model, hidden=True, tools=(), system_prompt=text))
+        return text_of(await ask(session, prompt, images=images, options=RunOptions(max_steps=1)))
+
+    async def complete_with_tools(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        tools: Sequence[str] | None = None,
+        approve: ApprovalHandler | None = None,
+        max_steps: int | None = None,
+    ) -> str:
+        """What the model answers to ``prompt`` when it may call tools: a run in a session that is not listed or kept.
+
+        ``tools`` names those that it is offered, by default all. Permissions, rules and approvals hold as in any run.
+        At the step limit this is what the model said last, perhaps ""; ``ask`` tells how a run ended. Cancelling the
+        caller cancels the run. Raises what ``ask`` raises, ToolNotFoundError for a tool that is not there,
+        CancelledByUser when the application was closed meanwhile.
+        """
+        await self.initialize()
+        names = None if tools is None else self._names_of(tools)
+        session = self.sessions.create(CreateSessionRequest(model=model, hidden=True, tools=names))
+        return text_of(await ask(session, prompt, options=RunOptions(max_steps=max_steps, approve=approve)))
+
+    def _names_of(self, tools: Sequence[str]) -> tuple[str, ...]:
+        if isinstance(tools, str):
+            raise UsageError(f'tools is a list of names, such as ["{tools}"]')
+        for name in tools:
+            if problem := self.why_not(name):
+                raise ToolNotFoundError(problem)
+        return tuple(tools)
 
     def run_sync(self, prompt: str, *, approve: ApprovalHandler | None = None, **options: Any) -> RunResult:
         """``ask`` from synchronous code: in a script, in a cell, inside a coroutine.
@@ -247,20 +272,26 @@ class Kestrel:
     async def use_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """Call a tool directly: its data if it gives any, else its content.
 
-        The call is validated, confined and told like any other; a deny rule holds, "ask" counts as answered by the
-        code that calls. Raises ToolNotFoundError, SandboxViolationError, ToolCallError.
+        The call is validated, confined and told like any other; a deny rule and the tool policy hold, "ask" counts as
+        answered by the code that calls. A failure that a tool answers as an error object ``{error: True, message}`` is
+        returned, as is whatever a built-in tool answers. Raises ToolNotFoundError, and ToolCallError for every other
+        failure, with the code of the tool's own; SandboxViolationError is one.
         """
         await self.initialize()
         if self.tools.get(name) is None:
-            near = get_close_matches(name, [schema.name for schema in self.tools.schemas()], n=1)
-            raise ToolNotFoundError(f'no tool "{name}"' + (f'; did you mean "{near[0]}"?' if near else ""))
+            raise ToolNotFoundError(self.why_not(name) or name)
         session = self.sessions.create(CreateSessionRequest(hidden=True))
-        call = parse_call(new_id("call"), name, dumps(jsonable(arguments or {})))
-        outcome = await session.use_tool(call)
-        if outcome.state != "executed" or outcome.is_error:
-            kind = SandboxViolationError if outcome.content.startswith("SANDBOX_VIOLATION") else ToolCallError
-            raise kind(outcome.content)
-        return outcome.content if outcome.data is None else outcome.data
+        return await call_directly(session, name, arguments, answers=name in BUILT_IN_IDS)
+
+    def why_not(self, name: str) -> str | None:
+        """Why the tool ``name`` can't be used, in one line that says what can be done; None when it can."""
+        return why_not(name, self.tools, self.plugins, self.tool_policy)
+
+
+def _policy(given: ToolPolicy | None) -> ToolPolicy:
+    if given is not None and not isinstance(given, ToolPolicy):
+        raise UsageError("tool_policy must be a ToolPolicy: ToolPolicy(deny=[...])")
+    return given or ToolPolicy()
 
 
 def _frames_to_data(value: Any) -> Any:
@@ -271,16 +302,3 @@ def _frames_to_data(value: Any) -> Any:
     from .frames import frame_data
 
     return frame_data(value)
-
-
-def _plugin_named(name: str) -> Plugin:
-    if name == CORE_TOOLS:
-        from .plugins.core_tools.plugin import CoreTools
-
-        return CoreTools()
-    from .plugins.installed import installed_plugin, unknown_plugin
-
-    plugin = installed_plugin(name)
-    if plugin is None:
-        raise unknown_plugin(name, CORE_TOOLS)
-    return plugin

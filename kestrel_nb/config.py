@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .plugins.builtin_tools.config import BuiltInToolConfig, config_from
+from .plugins.named import BUILT_IN_TOOLS, CORE_TOOLS
 from .protocol.errors import UsageError
 from .runtime.approvals import DEFAULT_TIMEOUT_S
 from .runtime.manager import DEFAULT_MAX_STEPS
 from .runtime.retry import RetryOptions
-
-CORE_TOOLS = "tools-core"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,3 +37,17 @@ class KestrelConfig:
             raise UsageError("max_steps must be at least 1")
         if self.approval_timeout_s is not None and self.approval_timeout_s <= 0:
             raise UsageError("approval_timeout_s must be more than 0, or None to wait for ever")
+
+    def built_in_tools(self, given: BuiltInToolConfig | None = None) -> BuiltInToolConfig | None:
+        """The configuration of the built-in tools: ``given`` in code, or the section ``builtin-tools``; None: neither.
+
+        Raises UsageError for one that is wrong, or when there are two.
+        """
+        section = self.plugin_config.get(BUILT_IN_TOOLS)
+        if given is None:
+            return None if section is None else config_from(section)
+        if not isinstance(given, BuiltInToolConfig):
+            raise UsageError("built_in_tools must be a BuiltInToolConfig: BuiltInToolConfig(disabled=[...])")
+        if section:
+            raise UsageError('the built-in tools are configured twice: by built_in_tools and by "builtin-tools"')
+        return given

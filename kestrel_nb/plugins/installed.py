@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -26,11 +27,11 @@ def installed_plugin(name: str) -> Plugin | None:
     return None if entry is None else _made(entry)
 
 
-def unknown_plugin(name: str, built_in: str) -> PluginError:
-    """An error that names the nearest plugin, or all of them."""
-    names = [built_in, *installed_names()]
+def unknown_plugin(name: str, own: Sequence[str]) -> PluginError:
+    """An error that names the nearest plugin, or all of them; ``own`` are those of this package."""
+    names = [*own, *installed_names()]
     near = get_close_matches(name, names, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names)}"
+    hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
     return PluginError(f'no plugin "{name}"; {hint}')
 
 

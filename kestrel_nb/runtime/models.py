@@ -27,7 +27,7 @@ class TokenDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """What a model is asked. ``messages`` begins with the system message, ``tools`` is sorted by name."""
+    """What a model is asked. ``messages`` begins with the system message, if any; ``tools`` is sorted by name."""
 
     model: str
     messages: tuple[ChatMessage, ...]

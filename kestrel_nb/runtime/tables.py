@@ -37,8 +37,10 @@ def table_of(data: Any) -> Table:
 
     A list of mappings is one row each, nested mappings flattened one level (``a.b``); ``{"columns", "rows"}`` is what
     it says; a mapping with one list of mappings is that list, its other values go to ``extra``; a mapping of equally
-    long lists is its columns; a list of lists has numbered columns, another list one column ``value``; any other
-    mapping is ``key`` and ``value``, and any other value a single cell. Figures go to ``extra`` in every shape.
+    long lists is its columns, single values beside them go to ``extra``; a mapping of nothing but another one is that
+    one; a list of lists has numbered columns, another list one column ``value``; any other mapping is ``key`` and
+    ``value``, nested mappings flattened one level, and any other value a single cell. Figures go to ``extra`` in every
+    shape.
     """
     data = _plain(data)
     if isinstance(data, Mapping):
@@ -108,10 +110,51 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
         table = _from_list(list(data[key]))
         table.extra = _others(data, key)
         return table
-    lists = [value for value in data.values() if isinstance(value, (list, tuple))]
-    if lists and len(lists) == len(data) and len({len(value) for value in lists}) == 1:
-        return Table(names=list(data), columns=[list(value) for value in lists], height=len(lists[0]))
-    return Table(names=["key", "value"], columns=[list(data), list(data.values())], height=len(data))
+    names = _parallel(data)
+    if names:
+        return _from_columns(data, names)
+    inner = next(iter(data.values())) if len(data) == 1 else None
+    return _pairs(inner if isinstance(inner, Mapping) and inner else data)
+
+
+def _parallel(data: Mapping[Any, Any]) -> list[Any]:
+    """The keys of the equally long lists in ``data`` when the rest of it are single values and lists of nothing.
+
+    Lists of nothing alone are a table only under a name that tells of rows.
+    """
+    lists = {key: value for key, value in data.items() if isinstance(value, (list, tuple))}
+    full = {key: value for key, value in lists.items() if value}
+    if any(isinstance(value, Mapping) for value in data.values()) or len({len(value) for value in full.values()}) > 1:
+        return []
+    if not full:
+        full = lists if len(lists) == len(data) else {key: value for key, value in lists.items() if key in _ROW_KEYS}
+    elif len(full) == 1 and len(data) > 1 and not full.keys() <= _ROW_KEYS and any(map(_is_nested, *full.values())):
+        return []
+    return list(full)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def _from_columns(data: Mapping[Any, Any], names: list[Any]) -> Table:
+    table = Table(names=[], columns=[], height=len(data[names[0]]))
+    for name in names:
+        part = _from_records([{name: cell} for cell in data[name]]) if _is_records(data[name]) else None
+        table.names += part.names if part else [name]
+        table.columns += part.columns if part else [list(data[name])]
+    table.extra = _others(data, *names)
+    return table
+
+
+def _pairs(data: Mapping[Any, Any]) -> Table:
+    """``key`` and ``value``, one row each; a mapping inside gives its own rows, ``a.b``."""
+    pairs: list[tuple[Any, Any]] = []
+    for key, value in data.items():
+        inner = [(f"{key}.{name}", cell) for name, cell in value.items()] if isinstance(value, Mapping) else []
+        taken = len({name for name, _ in inner} - {name for name in data if isinstance(name, str)})
+        pairs += inner if inner and taken == len(inner) else [(key, value)]
+    return Table(names=["key", "value"], columns=[[k for k, _ in pairs], [v for _, v in pairs]], height=len(pairs))
 
 
 def _records_key(data: Mapping[Any, Any]) -> Any:

@@ -72,7 +72,9 @@ class Transcript:
             self._sendable.append(replace(message, parts=tuple(answers)))
 
     def request(self, system_prompt: str) -> tuple[ChatMessage, ...]:
-        """What a model is sent: the system message and everything sendable."""
+        """What a model is sent: the system message, if there is one, and everything sendable."""
+        if not system_prompt:
+            return tuple(self._sendable)
         system = create_message("system", system_prompt, id="system", created_at=0.0)
         return (system, *self._sendable)
 

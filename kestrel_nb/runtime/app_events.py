@@ -1,0 +1,36 @@
+"""The events of all sessions, by their type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from ..protocol.errors import UsageError
+from ..protocol.events import EVENT_TYPES, SessionEvent
+from .listeners import EventListener
+from .manager import SessionManager
+
+
+class AppEvents:
+    """The events of all sessions, by type."""
+
+    def __init__(self, sessions: SessionManager) -> None:
+        self._sessions = sessions
+
+    def subscribe(self, type: str, listener: EventListener) -> Callable[[], None]:
+        """Call ``listener`` for every event of ``type``, such as "tool.executed". Returns a disposer.
+
+        Events of direct calls and of unlisted sessions are among them: whatever a tool does is heard here. Raises
+        UsageError for a type that does not exist, with the nearest one.
+        """
+        names = sorted(kind.type for kind in EVENT_TYPES)
+        if type not in names:
+            near = get_close_matches(type, names, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
+            raise UsageError(f'no event type "{type}"; {hint}')
+
+        def hear(event: SessionEvent) -> None:
+            if event.type == type:
+                listener(event)
+
+        return self._sessions.subscribe(hear)
