@@ -11,8 +11,10 @@ from .network_error import NetworkError
 MAX_HEADER_CHARS: Final = 32_000  # of all together; servers take 8,000 to 16,000
 # About the connection and not the message (RFC 9110, 7.6.1), or set here from what is really sent.
 OWN: Final = frozenset(
-    "accept-encoding connection content-length expect host http2-settings keep-alive te trailer transfer-encoding "
-    "upgrade via".split()
+    (
+        *("accept-encoding", "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "te"),
+        *("trailer", "transfer-encoding", "upgrade", "via"),
+    )
 )
 OWN_PREFIXES: Final = ("proxy-", "sec-websocket-")
 # What may go to another origin after a redirect: nothing that could hold a secret, so no name that is not known here.
