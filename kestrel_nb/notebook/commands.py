@@ -10,7 +10,7 @@ from IPython.display import display
 
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import doctor, fixing, helping, history, policy, using
+from . import doctor, fixing, helping, history, policy, tool_list, using
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -100,15 +100,6 @@ async def _models(state: NotebookState, words: list[str]) -> Any:
             "context_window": info.context_window,
         }
         for info in state.app.models.list()
-    ]
-    return table(rows)
-
-
-async def _tools(state: NotebookState, words: list[str]) -> Any:
-    await state.app.initialize()
-    rows = [
-        {"tool": schema.name, "permission": schema.permission, "description": schema.description.split("\n")[0]}
-        for schema in state.app.tools.schemas()
     ]
     return table(rows)
 
@@ -222,7 +213,9 @@ COMMANDS = {
         ("model|usermodel|app|usertool",),
     ),
     "models": Command("", "the models, as a DataFrame", 0, _models),
-    "tools": Command("", "the tools and their permissions, as a DataFrame", 0, _tools),
+    "tools": Command(
+        "", "every tool: its permission, whether it is on, and what to do if not; a DataFrame", 0, tool_list.tools
+    ),
     "sessions": Command("", "the sessions, newest first, as a DataFrame", 0, _sessions),
     "new": Command("[NAME]", "begin a new session", 1, using.new),
     "show": Command("[NAME]", "show the record of the last run again, or of a variable's", 1, _show, ("run",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from ..protocol.codec import loads
@@ -10,13 +9,13 @@ from ..protocol.errors import CodecError, UsageError
 from ..protocol.messages import JsonObject
 from ..protocol.tools import ToolSchema
 from ..runtime.call_questions import invalid
-from ..runtime.permissions import decide
+from ..runtime.permissions import decide, default_permission
 from ..runtime.rule_checks import may_be_text
 from ..runtime.validation import normalise
 from .cell import split_words
 from .policy_view import Explanation, number_of
 from .state import NotebookState
-from .visible import one_line
+from .visible import one_line, visible
 
 
 async def explain(state: NotebookState, line: str) -> Explanation:
@@ -28,20 +27,21 @@ async def explain(state: NotebookState, line: str) -> Explanation:
     state.tools.refresh(state.app)
     tool = state.app.tools.get(name)
     if tool is None:
-        known = [schema.name for schema in state.app.tools.schemas()]
-        near = get_close_matches(name, known, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"tools: {', '.join(known)}"
-        raise UsageError(f'no tool "{one_line(name, 64)}"; {hint}')
+        raise UsageError(visible(state.app.why_not(one_line(name, 64)) or name))
     arguments = arguments_of(tool.schema, rest.strip())
     problem = invalid(tool, arguments)
     if problem:
         raise UsageError(f"a call with these arguments would fail: {problem}")
+    refusal = state.app.tool_policy.refusal(name)
+    if refusal:
+        return Explanation(name, arguments, "deny", refusal)
     session = state.begun
     if session is not None and not session.offers(name):
         return Explanation(name, arguments, "deny", f"`{name}` is not offered in this session, so a call of it fails")
     rules = state.rules.numbered(session or state.app.sessions)
     given = normalise(tool.schema.parameters, arguments)
-    decision, reason, rule = decide([item.rule for item in rules], tool.schema, given)
+    default = default_permission(tool, given)
+    decision, reason, rule = decide([item.rule for item in rules], tool.schema, given, default=default)
     if state.app.sessions.has_resolver and decision != "deny" and (rule is None or rule.action != "deny"):
         reason += "; then the application's own function decides"
     return Explanation(name, arguments, decision, reason, rule, number_of(rules, rule))

@@ -49,13 +49,18 @@ async def _show(state: NotebookState) -> Policy:
     session = state.begun
     rules = state.rules.numbered(session or state.app.sessions)
     state.rules.tell_all(rules)
-    schemas = [schema for schema in state.app.tools.schemas() if session is None or session.offers(schema.name)]
+    policy = state.app.tool_policy
+    tools = [
+        tool
+        for tool in state.app.tools.list()
+        if session is None or session.offers(tool.schema.name) or policy.refusal(tool.schema.name)
+    ]
     notes = state.rules.news()
     if left_out := state.rules.user.left_out(state.app.workspace):
         notes.append(f"{left_out} of your rules that let run don't count here: their file lies in the workspace")
     if state.app.sessions.has_resolver:
         notes.append("The application's own function decides after the rules.")
-    return Policy(rules, tool_lines(rules, schemas), notes)
+    return Policy(rules, tool_lines(rules, tools, policy), notes)
 
 
 # ---- the preset ---------------------------------------------------------------------------------------------------
@@ -74,7 +79,7 @@ async def _careful(state: NotebookState, line: str) -> Text:
         lines.append(f"Taken back in this session: {', '.join(f'{own.tool}: auto' for own in back)}.")
     if session is not None or state.can_wait:
         rules = state.rules.numbered(session or state.app.sessions)
-        for tool in tool_lines(rules, state.app.tools.schemas()):
+        for tool in tool_lines(rules, state.app.tools.list(), state.app.tool_policy):
             if not tool.read_only and tool.decision == "auto":
                 lines.append(f"{tool.tool} still runs by itself, by a later rule: %kestrel policy remove {tool.rule}")
     return Text("\n".join(lines))

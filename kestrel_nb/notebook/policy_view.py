@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.messages import JsonObject
 from ..protocol.sessions import PermissionRule
-from ..protocol.tools import PermissionDecision, ToolSchema
+from ..protocol.tools import PermissionDecision
 from ..runtime.permissions import UnreadableRules, concerns_tool, decide
+from ..runtime.tool_policy import ToolPolicy
+from ..runtime.tools import JudgingTool, Tool
 from .rendering import escape_text
 from .rule_book import Numbered
 from .visible import one_line, visible
@@ -25,34 +27,44 @@ _TEXT_COLUMN = 60  # characters of a match in the text form
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """What calls of one tool do. ``some`` numbers the rules that decide on some of its calls only."""
+    """What calls of one tool do. ``some`` numbers the rules that decide on some of its calls only; ``judges`` is for a
+    tool that decides from call to call, ``ruled_out`` for one that the application's tool policy excludes."""
 
     tool: str
     decision: PermissionDecision
     rule: int | None
     some: tuple[int, ...]
     read_only: bool
+    judges: bool = False
+    ruled_out: bool = False
 
     @property
     def why(self) -> str:
         """Where the decision comes from, in a few words."""
-        why = "its default" if self.rule is None else f"rule {self.rule}"
+        if self.ruled_out:
+            return "the application's tool policy"
+        default = "its default; some calls run by themselves" if self.judges else "its default"
+        why = default if self.rule is None else f"rule {self.rule}"
         if self.some:
             why += f"; some calls by rule {', '.join(map(str, self.some))}"
         return why
 
 
-def tool_lines(rules: Sequence[Numbered], schemas: Sequence[ToolSchema]) -> list[ToolLine]:
-    """What every tool does by ``rules``."""
-    return [_tool_line(rules, schema) for schema in schemas]
+def tool_lines(rules: Sequence[Numbered], tools: Sequence[Tool], policy: ToolPolicy) -> list[ToolLine]:
+    """What every tool does by ``rules`` and by the application's ``policy``."""
+    return [_tool_line(rules, tool, ruled_out=policy.refusal(tool.schema.name) is not None) for tool in tools]
 
 
-def _tool_line(rules: Sequence[Numbered], schema: ToolSchema) -> ToolLine:
+def _tool_line(rules: Sequence[Numbered], tool: Tool, *, ruled_out: bool) -> ToolLine:
+    schema = tool.schema
+    if ruled_out:
+        return ToolLine(schema.name, "deny", None, (), schema.read_only is True, ruled_out=True)
     mine = [item for item in rules if concerns_tool(item.rule, schema)]
     decision, _, rule = decide([item.rule for item in mine if item.rule.match is None], schema, {})
     decider = number_of(mine, rule)
     some = () if decision == "deny" else tuple(item.number for item in mine if item.rule.match is not None)
-    return ToolLine(schema.name, decision, decider, some, schema.read_only is True)
+    judges = isinstance(tool, JudgingTool) and decision == "ask"
+    return ToolLine(schema.name, decision, decider, some, schema.read_only is True, judges=judges)
 
 
 def number_of(rules: Sequence[Numbered], rule: PermissionRule | None) -> int | None:

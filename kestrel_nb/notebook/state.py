@@ -206,10 +206,10 @@ class NotebookState:
             elif callable(self.namespace.get(name)):
                 raise UsageError(f'"{name}" is no tool yet; put @tool above its definition and run that cell again')
             else:
-                known = [schema.name for schema in self.app.tools.schemas()]
-                near = get_close_matches(name, known, n=1)
-                hint = f'did you mean "{near[0]}"?' if near else f"tools: {', '.join(known)}"
-                raise UsageError(f'no tool "{name}"; {hint}')
+                raise UsageError(self.app.why_not(name) or name)
+        refused = filter(None, map(self.app.tool_policy.refusal, chosen))
+        for problem in refused:
+            raise UsageError(problem)
         return tuple(chosen)
 
     def short_id(self, request: ApprovalRequest) -> str:

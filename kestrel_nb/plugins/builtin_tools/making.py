@@ -31,7 +31,7 @@ def make_tool(id: str, parts: Parts) -> Tool:
 def _http_fetch(parts: Parts) -> Tool:
     from .http_fetch import HttpFetch
 
-    return HttpFetch(parts.config, parts.network)
+    return HttpFetch(parts.config.http_fetch, parts.network)
 
 
 def _date_time(parts: Parts) -> Tool:
