@@ -12,7 +12,7 @@ from typing import Any, Final
 
 # Under these names a tool that found nothing still has a table, one without rows.
 _ROW_KEYS: Final = frozenset(
-    ("rows", "items", "matches", "results", "data", "entries", "files", "records", "hits", "values", "todos")
+    ("rows", "items", "matches", "result", "results", "data", "entries", "files", "records", "hits", "values", "todos")
 )
 
 
@@ -37,10 +37,10 @@ def table_of(data: Any) -> Table:
 
     A list of mappings is one row each, nested mappings flattened one level (``a.b``); ``{"columns", "rows"}`` is what
     it says; a mapping with one list of mappings is that list, its other values go to ``extra``; a mapping of equally
-    long lists is its columns, single values beside them go to ``extra``; a mapping of nothing but another one is that
-    one; a list of lists has numbered columns, another list one column ``value``; any other mapping is ``key`` and
-    ``value``, nested mappings flattened one level, and any other value a single cell. Figures go to ``extra`` in every
-    shape.
+    long lists is its columns, single values beside them go to ``extra``; a mapping of nothing but a ``result`` that is
+    a mapping is that one; a list of lists has numbered columns, another list one column ``value``; any other mapping is
+    ``key`` and ``value``, nested mappings flattened one level, and any other value a single cell. Figures go to
+    ``extra`` in every shape.
     """
     data = _plain(data)
     if isinstance(data, Mapping):
@@ -105,36 +105,37 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
         table.dtypes, table.index = data.get("dtypes"), data.get("index")
         table.extra = _others(data, "columns", "rows", "dtypes", "index")
         return table
+    parallel = _parallel(data)
+    if parallel:
+        return _from_columns(data, parallel)
     key = _records_key(data)
     if key is not None:
         table = _from_list(list(data[key]))
         table.extra = _others(data, key)
         return table
-    names = _parallel(data)
-    if names:
-        return _from_columns(data, names)
-    inner = next(iter(data.values())) if len(data) == 1 else None
+    inner = data.get("result") if len(data) == 1 else None
     return _pairs(inner if isinstance(inner, Mapping) and inner else data)
 
 
 def _parallel(data: Mapping[Any, Any]) -> list[Any]:
-    """The keys of the equally long lists in ``data`` when the rest of it are single values and lists of nothing.
+    """The keys of the lists in ``data`` that stand side by side, as the columns of one table.
 
-    Lists of nothing alone are a table only under a name that tells of rows.
+    They are equally long, and either they are all there is, or one is called by a name that tells of rows and only
+    single values and lists of nothing are beside them. A list of mappings alone is no column.
     """
     lists = {key: value for key, value in data.items() if isinstance(value, (list, tuple))}
     full = {key: value for key, value in lists.items() if value}
-    if any(isinstance(value, Mapping) for value in data.values()) or len({len(value) for value in full.values()}) > 1:
+    if len({len(value) for value in full.values()}) > 1 or (full and all(map(_is_records, full.values()))):
         return []
-    if not full:
-        full = lists if len(lists) == len(data) else {key: value for key, value in lists.items() if key in _ROW_KEYS}
-    elif len(full) == 1 and len(data) > 1 and not full.keys() <= _ROW_KEYS and any(map(_is_nested, *full.values())):
-        return []
-    return list(full)
+    if len(lists) == len(data):
+        return list(lists) if len(full) in (0, len(lists)) else []
+    named = [key for key in full or lists if isinstance(key, str) and key in _ROW_KEYS and not _is_records(lists[key])]
+    alone = len(lists) == 1 and not full  # of nothing: without a column, as nobody knows what it would be
+    return list(full or named) if named and not alone and not any(map(_is_mapping, data.values())) else []
 
 
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple))
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _from_columns(data: Mapping[Any, Any], names: list[Any]) -> Table:
@@ -151,7 +152,8 @@ def _pairs(data: Mapping[Any, Any]) -> Table:
     """``key`` and ``value``, one row each; a mapping inside gives its own rows, ``a.b``."""
     pairs: list[tuple[Any, Any]] = []
     for key, value in data.items():
-        inner = [(f"{key}.{name}", cell) for name, cell in value.items()] if isinstance(value, Mapping) else []
+        nested = isinstance(value, Mapping) and len(data) > 1
+        inner = [(f"{key}.{name}", cell) for name, cell in value.items()] if nested else []
         taken = len({name for name, _ in inner} - {name for name in data if isinstance(name, str)})
         pairs += inner if inner and taken == len(inner) else [(key, value)]
     return Table(names=["key", "value"], columns=[[k for k, _ in pairs], [v for _, v in pairs]], height=len(pairs))

@@ -53,7 +53,7 @@ _TAIL = re.compile(
     r"|for\s+us|if\s+(?:you\s+can|possible|you\s+don['’]?t\s+mind)"
     r"|will\s+you|would\s+you|can\s+you|right\s+now|now|quickly|right\s+away|asap|right|ok(?:ay)?|alright"
     r"|if\s+you\s+(?:would|could|like)|when\s+you\s+(?:have|get|can|'ve\s+got)(?:\s+a(?:\s+\w+)?)?|:\)"
-    r"|as\s+well|too|first|again|(?<![\w*/+^-]\s)(?<![\w*/+^-])\([^\w()]{0,3}\)))+$",
+    r"|as\s+well|too|first|again|\([^\w()]{0,3}\)))+$",
     re.I,
 )
 _OPENINGS = tuple(
