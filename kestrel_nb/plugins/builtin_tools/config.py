@@ -18,6 +18,7 @@ BUILT_IN_TOOLS = (*DEFAULT_BUILT_IN_TOOLS, "web-search", *UNSAFE_BUILT_IN_TOOLS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpFetchConfig:
     """How http-fetch may reach out. ``max_response_bytes`` counts after decompression; ``timeout_ms`` is a ceiling.
+    ``allow_private_network`` also holds for the addresses of image-describe.
 
     Raises UsageError for values that can't work.
     """

@@ -61,7 +61,7 @@ def _regex_match(parts: Parts) -> Tool:
 def _image_describe(parts: Parts) -> Tool:
     from .image_describe import ImageDescribe
 
-    return ImageDescribe(parts.models, parts.network, parts.config.http_fetch.allow_private_network)
+    return ImageDescribe(parts.models, parts.network)
 
 
 def _web_search(parts: Parts) -> Tool:

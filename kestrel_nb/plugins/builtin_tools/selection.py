@@ -46,9 +46,9 @@ def _choice(id: str, config: BuiltInToolConfig, no_javascript: Callable[[], str 
     need = _need(id, config)
     if not _is_wanted(id, config):
         why = "off by default" if config.enabled is None else "it is not in enabled"
-        return ToolChoice(id=id, on=False, why=why, remedy=f'enabled=[..., "{id}"]' + (need and f", {need}"))
+        return ToolChoice(id=id, on=False, why=why, remedy=_config(f'enabled=[..., "{id}"]', need))
     if need:
-        return ToolChoice(id=id, on=False, why=f"it needs a {_NEEDS[id]}", remedy=need)
+        return ToolChoice(id=id, on=False, why=f"it needs a {_NEEDS[id]}", remedy=_config(need))
     lack = no_javascript() if id in JAVASCRIPT_TOOLS else None
     if lack:
         return ToolChoice(id=id, on=False, why="it needs the JavaScript engine", remedy=lack)
@@ -65,3 +65,7 @@ def _need(id: str, config: BuiltInToolConfig) -> str:
     """What of the configuration the tool still needs, as it is written; "" when it needs nothing."""
     setting = _NEEDS.get(id)
     return f"{setting}=..." if setting and getattr(config, setting) is None else ""
+
+
+def _config(*settings: str) -> str:
+    return f"BuiltInToolConfig({', '.join(filter(None, settings))})"
