@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from ..protocol.errors import UsageError
 
 _PATTERN = re.compile(r"[a-zA-Z0-9_*?-]{1,64}")
-_NEAR = 0.8  # how alike two names must be for one of them to be a slip of the pen
+_NEAR = 0.75  # how alike two names must be for one of them to be a slip of the pen
 
 
 @dataclass(frozen=True, slots=True)
