@@ -13,8 +13,9 @@ from ..protocol.errors import ToolCallError
 from ..protocol.tools import CommandPreview
 from ..runtime.tools import ToolContext
 from ..sandbox.output import clip, decode_output, without_terminal_codes
+from ..sandbox.places import Place
 from ..sandbox.process import MAX_COMMAND_BYTES, CommandResult, minimal_environment, run_command
-from ..sandbox.workspace import Place, Workspace
+from ..sandbox.workspace import Workspace
 
 PROGRESS_S = 0.25
 LAST_LINE = 200

@@ -13,40 +13,29 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ..protocol.errors import ToolCallError
 from .closed import Closed
 from .paths import explained, outside, printable_name, quoted, resolve_inside
-
-HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FOLDER = _SAFE | getattr(os, "O_DIRECTORY", 0)
-_PASS = _FOLDER | getattr(os, "O_PATH", 0)  # to go through a folder one need not be able to list it
-_FILE = _SAFE | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a named pipe must not make open() wait
+from .places import (
+    FILE,
+    FOLDER,
+    HAS_DIR_FD,
+    PASS,
+    Place,
+    at,
+    check_regular,
+    close_place,
+    open_below,
+    open_descriptor,
+    stat_in,
+)
+from .walk import Walked, walk_below
 
 Seen = tuple[int, ...]  # what tells a file from a later state of it, and from another one in its place
 ABSENT: Seen = ()
-Place = int | str  # an open folder: its descriptor, or its path where there is no dir_fd
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """One folder of a walk: its workspace path ("" for the root), itself, open, and the names in it, sorted."""
-
-    shown: str
-    place: Place
-    folders: tuple[str, ...]
-    files: tuple[str, ...]
-    links: tuple[str, ...]
-    others: tuple[str, ...]  # pipes, sockets, devices
-
-    def path_of(self, name: str) -> str:
-        """The workspace path of ``name`` in this folder, as text."""
-        name = printable_name(name)
-        return f"{self.shown}/{name}" if self.shown and self.shown != "/" else f"{self.shown}{name}"
 
 
 class Workspace:
@@ -79,11 +68,11 @@ class Workspace:
         """The folder ``path``, open for listing, for the time of a with block."""
         real = self.resolve(path) if isinstance(path, str) else path
         with explained(self.shown(real)):
-            place = self._descend(real, flags=_FOLDER)
+            place = self._descend(real, flags=FOLDER)
         try:
             yield place
         finally:
-            _close(place)
+            close_place(place)
 
     def write_file(self, path: str, data: bytes, *, expected: Seen | None = None) -> bool:
         """Replace the file ``path`` by ``data`` in one step, its mode kept; missing folders are made. True when new.
@@ -117,34 +106,22 @@ class Workspace:
         """
         real = self.resolve(path)
         prefix = "" if real == self.root else self.shown(real)
-        with self.open_folder(real) as start:
-            waiting: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
-            while waiting:
-                shown, below = waiting.pop()
-                found = _opened(start, below, shown)
-                if found is None:
-                    continue
-                walked = self._without_closed(found, real.joinpath(*below))
-                try:
-                    yield walked
-                finally:
-                    _close(walked.place)
-                inner = [(walked.path_of(name), (*below, name)) for name in reversed(walked.folders)]
-                waiting += [folder for folder in inner if enter(folder[0])]
 
-    def _without_closed(self, walked: Walked, real: Path) -> Walked:
-        open_names = self._closed.open_names
-        return replace(walked, folders=open_names(real, walked.folders), files=open_names(real, walked.files))
+        def keep(below: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+            return self._closed.open_names(real.joinpath(*below), names)
+
+        with self.open_folder(real) as start:
+            yield from walk_below(start, prefix, enter, keep if self._closed.holds(real) else None)
 
     @contextmanager
     def _folder_of(self, real: Path, *, create: bool = False) -> Iterator[Place]:
         if real in (self.root, real.parent):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        place = self._descend(real.parent, flags=_PASS, create=create)
+        place = self._descend(real.parent, flags=PASS, create=create)
         try:
             yield place
         finally:
-            _close(place)
+            close_place(place)
 
     def _descend(self, real: Path, *, flags: int, create: bool = False) -> Place:
         base = self.root if real.is_relative_to(self.root) else Path(real.anchor)
@@ -152,9 +129,9 @@ class Workspace:
             raise ToolCallError(f"the workspace {quoted(str(base))} is not there; make that folder first")
         if not HAS_DIR_FD:
             return self._path_checked(real, create)
-        start = os.open(base, _PASS & ~getattr(os, "O_NOFOLLOW", 0))
+        start = os.open(base, PASS & ~getattr(os, "O_NOFOLLOW", 0))
         try:
-            return _open_below(start, real.relative_to(base).parts, flags, create=create)
+            return open_below(start, real.relative_to(base).parts, flags, create=create)
         finally:
             os.close(start)
 
@@ -168,57 +145,11 @@ class Workspace:
         return str(real)
 
 
-def _open_below(start: Place, parts: tuple[str, ...], flags: int, *, create: bool = False) -> Place:
-    """The folder ``parts`` below the open folder ``start``, opened name by name and never through a link."""
-    if not isinstance(start, int):
-        inner = os.path.join(start, *parts)
-        if os.path.realpath(inner) != inner:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        return inner
-    place, last = start, len(parts) - 1
-    try:
-        for number, part in enumerate(parts or (".",)):
-            if create and parts:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=place)
-            inner_place = os.open(part, flags if number >= last else _PASS, dir_fd=place)
-            if place != start:
-                os.close(place)
-            place = inner_place
-    except BaseException:
-        if place != start:
-            os.close(place)
-        raise
-    return place
-
-
 def open_regular(place: Place, name: str, shown: str) -> BinaryIO:
     """The regular file ``name`` in the open folder ``place``. Raises OSError, or ToolCallError when it is none."""
-    path, where = _at(place, name)
-    _check_regular(os.stat(path, follow_symlinks=False, **where), shown)
-    return os.fdopen(_descriptor(place, name, shown), "rb")
-
-
-def open_listed(walked: Walked, name: str) -> BinaryIO:
-    """A file of a walk, unbuffered. Raises OSError, or ToolCallError when it is no regular file any more."""
-    return os.fdopen(_descriptor(walked.place, name, name), "rb", buffering=0)
-
-
-def _descriptor(place: Place, name: str, shown: str) -> int:
-    path, where = _at(place, name)
-    descriptor = os.open(path, os.O_RDONLY | _FILE, **where)
-    try:
-        _check_regular(os.fstat(descriptor), shown)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def stat_in(place: Place, name: str) -> os.stat_result:
-    """The status of ``name`` in the open folder ``place``, of a link itself."""
-    path, where = _at(place, name)
-    return os.stat(path, follow_symlinks=False, **where)
+    path, where = at(place, name)
+    check_regular(os.stat(path, follow_symlinks=False, **where), shown)
+    return os.fdopen(open_descriptor(place, name, shown), "rb")
 
 
 def seen(file: BinaryIO) -> Seen:
@@ -237,69 +168,22 @@ def _seen_in(place: Place, name: str) -> Seen:
         return ABSENT
 
 
-def _check_regular(status: os.stat_result, shown: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolCallError(f"{shown} is a pipe, socket or device; only regular files can be used", code="not_a_file")
-
-
-def _opened(start: Place, below: tuple[str, ...], shown: str) -> Walked | None:
-    """The folder ``below`` an open one, open and listed; None when it vanished or may not be read."""
-    try:
-        place = _open_below(start, below, _FOLDER)
-    except OSError:
-        return None
-    try:
-        return _listed(shown, place)
-    except OSError:
-        _close(place)
-        return None
-
-
-def _listed(shown: str, place: Place) -> Walked:
-    folders, files, links, others = [], [], [], []
-    with os.scandir(place) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                links.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-            else:
-                others.append(entry.name)
-    groups = [tuple(sorted(names)) for names in (folders, files, links, others)]
-    return Walked(shown, place, *groups)
-
-
-def _at(place: Place, name: str) -> tuple[str, dict[str, Any]]:
-    return (name, {"dir_fd": place}) if isinstance(place, int) else (os.path.join(place, name), {})
-
-
-def _close(place: Place) -> None:
-    if isinstance(place, int):
-        os.close(place)
-
-
 def _mode_of_old(place: Place, name: str, shown: str) -> int | None:
     """The permission bits of the file to be replaced, None when there is none. Raises when it may not be replaced."""
-    path, where = _at(place, name)
+    path, where = at(place, name)
     try:
         status = os.stat(path, follow_symlinks=False, **where)
     except FileNotFoundError:
         return None
-    _check_regular(status, shown)
+    check_regular(status, shown)
     if not os.access(path, os.W_OK, **where):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return stat.S_IMODE(status.st_mode)
 
 
 def _write_new(place: Place, name: str, data: bytes, mode: int | None) -> None:
-    path, where = _at(place, name)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666 if mode is None else 0o600, **where)
+    path, where = at(place, name)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, 0o666 if mode is None else 0o600, **where)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
@@ -316,5 +200,5 @@ def _replace(place: Place, old: str, new: str) -> None:
 
 
 def _unlink(place: Place, name: str) -> None:
-    path, where = _at(place, name)
+    path, where = at(place, name)
     os.unlink(path, **where)

@@ -13,7 +13,9 @@ from ...runtime.signals import CancelSignal
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural, size_text
 from ...sandbox.paths import explained, printable_name
-from ...sandbox.workspace import Walked, Workspace, stat_in
+from ...sandbox.places import stat_in
+from ...sandbox.walk import Walked
+from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
 from .settings import CoreSettings
 from .text import BINARY_SAMPLE, Decoded, decode, lines_of, whole_characters

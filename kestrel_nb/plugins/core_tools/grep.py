@@ -12,7 +12,8 @@ from ...protocol.errors import ToolCallError
 from ...protocol.tools import ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, plural
-from ...sandbox.workspace import Workspace, open_listed
+from ...sandbox.walk import open_listed
+from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
 from .match import Chunk, LineMatcher, chunks
 from .patterns import NamePattern

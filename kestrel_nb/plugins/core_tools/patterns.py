@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SandboxViolationError, ToolCallError
 from ...sandbox.paths import quoted
-from ...sandbox.workspace import Walked, Workspace, open_listed
+from ...sandbox.walk import Walked, open_listed
+from ...sandbox.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

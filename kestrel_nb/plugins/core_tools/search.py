@@ -8,7 +8,7 @@ from typing import Any
 from ...protocol.tools import ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural
-from ...sandbox.workspace import stat_in
+from ...sandbox.places import stat_in
 from ..shapes import parameters, table
 from .patterns import Ignored, NamePattern
 from .settings import CoreSettings

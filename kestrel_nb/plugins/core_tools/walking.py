@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ToolCallError
 from ...runtime.signals import CancelSignal
-from ...sandbox.workspace import Walked, Workspace
+from ...sandbox.walk import Walked
+from ...sandbox.workspace import Workspace
 from .patterns import Ignored
 
 
