@@ -71,9 +71,9 @@ class Change:
 
 def current(workspace: Workspace, path: str) -> Current:
     """The file ``path``, there or not. Raises ToolCallError when it can't be changed."""
+    shown = workspace.shown(workspace.resolve(path))
     if path.endswith("/"):
         raise ToolCallError('path: must name a file; it ends in "/", so it names a folder')
-    shown = workspace.shown(workspace.resolve(path))
     try:
         with workspace.open_file(path) as file, explained(shown):
             found, data = seen(file), file.read(MAX_CHANGED_BYTES + 1)
