@@ -14,8 +14,9 @@ from ..runtime.tables import without_figures
 from ..runtime.tool_calls import EDITED
 from .cards import Card, beside_diff, card_of, diff_lines
 from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
+from .json_answers import Said, said_by
 from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, code_of, exit_code, figure_count, result_line
-from .tables import table_of
+from .tables import Table, table_of
 from .visible import one_line, visible
 
 Block = dict[str, Any]
@@ -210,27 +211,39 @@ def _ended(row: Block, event: ev.ToolFailed | ev.ToolSkipped) -> Block:
 def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     row = {**row, "card": None, **_with_figures(row, figures_of_data(event.data), room)}
     event = _without_note(row, event)
+    said = said_by(event.content, event.data, is_error=event.is_error)
     diff = _diff(event.data)
-    plain = event.is_error or diff is not None or exit_code(event.data) is not None or _is_kept_apart(event.data)
-    inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
-    plain = plain or isinstance(inserted, bool)
-    data = _without(event.data, "unsent", "value_at")
-    table = None if plain else table_of(without_figures(data))
-    content = visible(_seen(event, beside_table=table is not None))
-    result = result_line(event.tool, event.content, event.data, table, row["image_count"])
+    table = None if event.is_error or diff is not None else _table(event, said)
+    content = visible(said.text if said else _seen(event, beside_table=table is not None))
+    line = said.line if said else ""
+    result = line or result_line(event.tool, content if said else event.content, event.data, table, row["image_count"])
     return {
         **row,
         "state": "failed" if event.is_error else "done",
         "result": "" if event.is_error else result,
-        "diff": None if inserted is False else diff or row["diff"],  # else the code is there to be copied
+        "diff": None if _not_inserted(event.data) else diff or row["diff"],  # else the code is there to be copied
         "detail": content[:DETAIL],
         "detail_kind": "error" if event.is_error else "text",
         "cut": max(0, len(content) - DETAIL),
         "table": table,
-        "text_too": _says_more(event, row["image_count"]),
+        "text_too": said.beside if said else _says_more(event, row["image_count"]),
         "has_data": event.data is not None,
         "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
     }
+
+
+def _table(event: ev.ToolExecuted, said: Said | None) -> Table | None:
+    """The data as a table, unless text says it better."""
+    if said is not None:
+        return None if said.data is None else table_of(said.data)
+    inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
+    if exit_code(event.data) is not None or _is_kept_apart(event.data) or isinstance(inserted, bool):
+        return None
+    return table_of(without_figures(_without(event.data, "unsent", "value_at")))
+
+
+def _not_inserted(data: Any) -> bool:
+    return isinstance(data, Mapping) and data.get("inserted") is False
 
 
 def _without_note(row: Block, event: ev.ToolExecuted) -> ev.ToolExecuted:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from ..protocol.codec import jsonable
+from ..runtime.tables import columns_of, pairs_of, side_by_side
 from .visible import one_line
 
 COLUMNS = 12
@@ -40,9 +41,9 @@ def table_of(data: Any) -> Table | None:
     """The table in ``data``, or None when there is nothing that a table shows better than text.
 
     Taken as tables: a list of dicts, ``{"columns": [...], "rows": [...]}``, a dict that holds exactly one list of
-    dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values). ``index`` beside
-    ``columns`` and ``rows`` labels the rows, in the form of a frame's data; ``total_rows`` and ``total_columns`` say
-    how many there were when only some are kept.
+    dicts, a dict of equally long lists, a list of scalars, a plain dict (as keys and values, nested ones flattened).
+    ``index`` beside ``columns`` and ``rows`` labels the rows, in the form of a frame's data; ``total_rows`` and
+    ``total_columns`` say how many there were when only some are kept.
     """
     try:
         found = _grid(data)
@@ -85,15 +86,18 @@ def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
     columns, rows = data.get("columns"), data.get("rows")
     if isinstance(columns, (list, tuple)) and isinstance(rows, (list, tuple)) and columns:
         return _from_rows(list(columns), rows)
+    names = side_by_side(data)
+    if names:
+        return _from_columns(data, names)
     lists = {key: value for key, value in data.items() if _is_list(value)}
     tables = [key for key, value in lists.items() if value and all(isinstance(row, Mapping) for row in value[:_KEYS])]
     if len(tables) == 1:
-        return _from_list(data[tables[0]], str(tables[0]))
-    if lists and len(lists) == len(data) and len({len(value) for value in lists.values()}) == 1:
-        return _from_columns(lists)
+        return _from_list(data[tables[0]], _noun(tables[0]))
     if not data:
         return None
-    return ["key", "value"], [[key, data[key]] for key in islice(data, ROWS)], len(data), "rows"
+    inner = data.get("result") if len(data) == 1 else None
+    pairs = pairs_of(inner if isinstance(inner, Mapping) and inner else data)
+    return ["key", "value"], [list(pair) for pair in pairs[:ROWS]], len(pairs), "rows"
 
 
 def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
@@ -109,11 +113,16 @@ def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
     return names, cut, len(rows), "rows"
 
 
-def _from_columns(lists: Mapping[Any, Sequence[Any]]) -> Grid:
-    names = list(lists)
-    shown = [lists[name] for name in names[:COLUMNS]]
-    length = len(lists[names[0]])
-    return names, [[column[i] for column in shown] for i in range(min(length, ROWS))], length, "rows"
+def _from_columns(data: Mapping[Any, Any], names: list[Any]) -> Grid:
+    table = columns_of({name: data[name][:ROWS] for name in names}, names)
+    rows = [[column[i] for column in table.columns[:COLUMNS]] for i in range(table.height)]
+    noun = _noun(names[0]) if len(names) < len(data) else "rows"
+    return table.names, rows, len(data[names[0]]), noun
+
+
+def _noun(key: Any) -> str:
+    """What the rows under ``key`` are called; "result" names no one row."""
+    return "rows" if key == "result" else str(key)
 
 
 def _cut(columns: list[Any], rows: Sequence[Any], total: int, noun: str) -> Table:

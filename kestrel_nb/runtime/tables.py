@@ -105,19 +105,20 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
         table.dtypes, table.index = data.get("dtypes"), data.get("index")
         table.extra = _others(data, "columns", "rows", "dtypes", "index")
         return table
-    parallel = _parallel(data)
-    if parallel:
-        return _from_columns(data, parallel)
+    names = side_by_side(data)
+    if names:
+        return columns_of(data, names)
     key = _records_key(data)
     if key is not None:
         table = _from_list(list(data[key]))
         table.extra = _others(data, key)
         return table
     inner = data.get("result") if len(data) == 1 else None
-    return _pairs(inner if isinstance(inner, Mapping) and inner else data)
+    pairs = pairs_of(inner if isinstance(inner, Mapping) and inner else data)
+    return Table(names=["key", "value"], columns=[[k for k, _ in pairs], [v for _, v in pairs]], height=len(pairs))
 
 
-def _parallel(data: Mapping[Any, Any]) -> list[Any]:
+def side_by_side(data: Mapping[Any, Any]) -> list[Any]:
     """The keys of the lists in ``data`` that stand side by side, as the columns of one table.
 
     They are equally long, and either they are all there is, or one is called by a name that tells of rows and only
@@ -138,7 +139,8 @@ def _is_mapping(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-def _from_columns(data: Mapping[Any, Any], names: list[Any]) -> Table:
+def columns_of(data: Mapping[Any, Any], names: list[Any]) -> Table:
+    """The lists under ``names`` as columns, those of mappings flattened."""
     table = Table(names=[], columns=[], height=len(data[names[0]]))
     for name in names:
         part = _from_records([{name: cell} for cell in data[name]]) if _is_records(data[name]) else None
@@ -148,15 +150,15 @@ def _from_columns(data: Mapping[Any, Any], names: list[Any]) -> Table:
     return table
 
 
-def _pairs(data: Mapping[Any, Any]) -> Table:
-    """``key`` and ``value``, one row each; a mapping inside gives its own rows, ``a.b``."""
+def pairs_of(data: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """Each key with its value; a mapping inside, unless it is all there is, gives its own, ``a.b``."""
     pairs: list[tuple[Any, Any]] = []
     for key, value in data.items():
         nested = isinstance(value, Mapping) and len(data) > 1
         inner = [(f"{key}.{name}", cell) for name, cell in value.items()] if nested else []
         taken = len({name for name, _ in inner} - {name for name in data if isinstance(name, str)})
         pairs += inner if inner and taken == len(inner) else [(key, value)]
-    return Table(names=["key", "value"], columns=[[k for k, _ in pairs], [v for _, v in pairs]], height=len(pairs))
+    return pairs
 
 
 def _records_key(data: Mapping[Any, Any]) -> Any:

@@ -30,7 +30,13 @@ class Broken(dict[str, Any]):
         ({"matches": [{"p": 1}], "truncated": False}, ["p"], [["1"]]),
         ({"a": [1, 2], "b": ["x", "y"]}, ["a", "b"], [["1", "x"], ["2", "y"]]),
         ([1, "b", None], ["value"], [["1"], ["b"], [None]]),
-        ({"k": 1, "v": {"n": [1]}}, ["key", "value"], [["k", "1"], ["v", '{"n": [1]}']]),
+        ({"k": 1, "v": {"n": [1]}}, ["key", "value"], [["k", "1"], ["v.n", "[1]"]]),
+        ({"k": {"n": [1]}}, ["key", "value"], [["k", '{"n": [1]}']]),
+        ({"matches": ["x", "y"], "groups": [], "matchCount": 2}, ["matches"], [["x"], ["y"]]),
+        ({"matches": ["x"], "groups": [{"g": "1"}], "n": 1}, ["matches", "groups.g"], [["x", "1"]]),
+        ({"matches": [], "groups": [], "matchCount": 0}, ["matches"], []),
+        ({"result": [1, 2], "stdout": ""}, ["result"], [["1"], ["2"]]),
+        ({"result": {"x": 1}}, ["key", "value"], [["x", "1"]]),
     ],
 )
 def test_shapes(data: Any, columns: list[str], rows: list[list[str | None]]) -> None:
