@@ -284,7 +284,7 @@ class Kestrel:
         return await call_directly(session, name, arguments, answers=name in BUILT_IN_IDS)
 
     def why_not(self, name: str) -> str | None:
-        """Why the tool ``name`` can't be used, in one line that says what can be done; None when it can."""
+        """Why no model can be offered the tool ``name``, in one line that says what can be done; None when one can."""
         return why_not(name, self.tools, self.plugins, self.tool_policy)
 
 

@@ -207,8 +207,7 @@ class NotebookState:
                 raise UsageError(f'"{name}" is no tool yet; put @tool above its definition and run that cell again')
             else:
                 raise UsageError(self.app.why_not(name) or name)
-        refused = filter(None, map(self.app.tool_policy.refusal, chosen))
-        for problem in refused:
+        for problem in filter(None, map(self.app.why_not, chosen)):
             raise UsageError(problem)
         return tuple(chosen)
 

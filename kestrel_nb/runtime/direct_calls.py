@@ -1,4 +1,4 @@
-"""A tool called by code instead of by a model, and why a tool can't be called."""
+"""A tool called by code instead of by a model, and why a tool can't be had."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..protocol.messages import new_id
 from .plugins import PluginRegistry
 from .session import AgentSession
 from .tool_policy import ToolPolicy
-from .tools import ToolRegistry
+from .tools import ToolRegistry, missing
 
 
 async def call_directly(
@@ -33,9 +33,11 @@ async def call_directly(
 
 
 def why_not(name: str, tools: ToolRegistry, plugins: PluginRegistry, policy: ToolPolicy) -> str | None:
-    """Why the tool ``name`` can't be called, in one line that says what can be done; None when it can."""
-    if tools.get(name) is not None:
-        return policy.refusal(name)
+    """Why no model can be offered the tool ``name``, in one line that says what can be done; None when one can."""
+    tool = tools.get(name)
+    if tool is not None:
+        lack = missing(tool)
+        return policy.refusal(name) or (lack and f'the tool "{name}" can\'t work yet: {lack}')
     absent = plugins.absent_tools().get(name)
     if absent is not None:
         return f'the tool "{name}" is not there, {absent.why}; to have it: {absent.remedy}'

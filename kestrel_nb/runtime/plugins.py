@@ -116,9 +116,12 @@ class PluginRegistry:
         found: dict[str, AbsentTool] = {}
         for name, context in self._active.items():
             tell = getattr(self._plugins.get(name), "absent_tools", None)
-            for absent in tell() if tell else ():
-                if context.tools.get(absent.tool.schema.name) is None:
-                    found.setdefault(absent.tool.schema.name, absent)
+            try:
+                told = {absent.tool.schema.name: absent for absent in (tell() if tell else ())}
+            except Exception:  # who asks about another plugin's tool must get an answer
+                context.logger.exception("plugin %s failed to say what it lacks", name)
+                continue
+            found.update((name, absent) for name, absent in told.items() if context.tools.get(name) is None)
         return dict(sorted(found.items()))
 
     async def activate_all(self) -> None:
