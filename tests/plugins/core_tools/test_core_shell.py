@@ -151,6 +151,7 @@ PERMISSIONS = {
     "read_file": "auto",
     "shell": "ask",
     "todo_write": "auto",
+    "web_fetch": "ask",
     "write_file": "auto",
 }
 
@@ -167,14 +168,14 @@ def described(schema: Any) -> bool:
 
 def test_schemas() -> None:
     tools = {tool.schema.name: tool.schema for tool in core_tools(CoreSettings())}
-    assert {name: schema.permission for name, schema in tools.items() if name in PERMISSIONS} == PERMISSIONS
+    assert {name: schema.permission for name, schema in tools.items()} == PERMISSIONS
     for schema in tools.values():
         check_schema(schema.parameters)
         assert described(schema.parameters), schema.name
         assert schema.description
         assert schema.category
-    safe = {name for name, schema in tools.items() if schema.parallel_safe and name in PERMISSIONS}
-    assert safe == {"read_file", "list_dir", "glob", "grep"}
+    safe = {name for name, schema in tools.items() if schema.parallel_safe}
+    assert safe == {"read_file", "list_dir", "glob", "grep", "web_fetch"}
     assert not tools["shell"].deterministic
 
 
