@@ -155,7 +155,7 @@ def opened(path: str, parameters: str) -> sqlite3.Connection:
 
 
 def load_modules(connection: sqlite3.Connection, query: str) -> None:
-    """Let the virtual tables that ``query`` may name set themselves up: how they do that, the authorizer would forbid."""
+    """Set up the virtual tables that ``query`` may name; the authorizer would forbid how they do that."""
     words = frozenset(re.findall(r"\w+", query.lower()))
     names = [f"pragma_{name}('x')" for name in DESCRIBING if f"pragma_{name}" in words]
     names += [f"{name}('[]')" for name in ("json_each", "json_tree") if name in words]
