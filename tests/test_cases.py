@@ -36,6 +36,8 @@ HELD = {
     "I01": "notebook/test_headless.py::nbval_compares_strictly_twice",
     "I03": "notebook/test_headless.py::each_policy_ends_and_is_recorded",
     "I05": "kernels/test_keys.py::i05",
+    "N01": "sandbox/test_network.py::n01",
+    "N02": "sandbox/test_network.py::n02",
     "O01": "runtime/test_validation.py::o01",
     "O02": "runtime/test_validation.py::wording",
     "O04": "runtime/test_validation.py::o04",

@@ -141,7 +141,7 @@ def server_tls() -> ssl.SSLContext:
     """A certificate for pub.test, a.test, b.test and 8.8.8.8 by the authority in ``authority.pem``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     key = base64.encodebytes(base64.b64decode((DATA / "server-key.der.b64").read_bytes())).decode()
-    mark = "PRIVATE KEY-----"
+    mark = "EC PRIVATE KEY-----"
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:
         both.write((DATA / "server.pem").read_text() + f"-----BEGIN {mark}\n{key}-----END {mark}\n")
         both.flush()

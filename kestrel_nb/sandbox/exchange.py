@@ -58,9 +58,17 @@ class JudgedBackend(httpcore.AsyncNetworkBackend):
 
 @asynccontextmanager
 async def exchange(
-    url: Url, places: Sequence[Place], method: str, headers: Mapping[str, str], body: bytes | None, tls: ssl.SSLContext
+    url: Url,
+    places: Sequence[Place],
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    tls: ssl.SSLContext | None,
 ) -> AsyncIterator[httpcore.Response]:
-    """The answer to one request, its body not read yet. TLS checks the name in ``url``. Raises NetworkError."""
+    """The answer to one request, its body not read yet. TLS, with ``tls``, checks the name in ``url``.
+
+    Raises NetworkError.
+    """
     backend = JudgedBackend(places)
     origin = httpcore.Origin(url.scheme.encode(), url.host.encode(), url.port)
     connection = httpcore.AsyncHTTPConnection(origin, ssl_context=tls, network_backend=backend)

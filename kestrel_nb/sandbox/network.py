@@ -117,7 +117,8 @@ class Network:
         places = [self._dial(address, port) if self._dial else (address, port) for address in addresses]
         from .exchange import exchange, tls_context
 
-        self._tls = self._tls or tls_context()
+        if url.scheme == "https":
+            self._tls = self._tls or tls_context()
         async with exchange(url, places, request.method, _complete(request), request.body, self._tls) as answer:
             response = _head(url, answer)
             if _leads_on(response):

@@ -27,6 +27,7 @@ BAD_PORTS: Final = frozenset(
     )
 )
 _START = re.compile(r"(https?)://([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -86,11 +87,12 @@ def parse_url(text: str) -> Url:
 def follow(url: Url, location: str) -> Url:
     """Where a redirect from ``url`` to ``location`` leads. Raises NetworkError with the code ``invalid_url``."""
     _check_text(location)
+    if _SCHEME.match(location):
+        return parse_url(location)
     try:
-        joined = urljoin(str(url), location)
+        return parse_url(urljoin(str(url), location))
     except ValueError:
         raise _invalid(location, "it can't be read") from None
-    return parse_url(joined)
 
 
 def _check_text(text: str) -> None:
@@ -107,7 +109,7 @@ def _check_text(text: str) -> None:
 
 def _invalid(text: str, reason: str) -> NetworkError:
     shown = text if len(text) <= 200 else f"{text[:200]}..."
-    shown = _CONTROL.sub("\ufffd", _SURROGATE.sub("\ufffd", shown))
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in shown)
     return NetworkError(f'url: "{shown}" can\'t be used: {reason}', code="invalid_url")
 
 
