@@ -1,0 +1,55 @@
+// Searches or replaces with one pattern, and gives the answer as JSON text. No code of others runs here.
+(function () {
+  "use strict";
+
+  function compiled(order) {
+    try {
+      return new RegExp(order.pattern, order.flags);
+    } catch (error) {
+      return error.message;
+    }
+  }
+
+  // Matches up to `max_matches` and `max_output` characters, and whether there are more.
+  function search(order, pattern) {
+    const matches = [];
+    const groups = [];
+    let size = 0;
+    for (const match of found(order.text, pattern)) {
+      size += match[0].length;
+      for (const name in match.groups) size += name.length + (match.groups[name] || "").length;
+      if (matches.length === order.max_matches || size > order.max_output) {
+        return { matches, groups, truncated: true };
+      }
+      matches.push(match[0]);
+      if (match.groups) groups.push(match.groups);
+    }
+    return { matches, groups, truncated: false };
+  }
+
+  function found(text, pattern) {
+    if (pattern.global) return text.matchAll(pattern);
+    const match = pattern.exec(text);
+    return match ? [match] : [];
+  }
+
+  function replace(order, pattern) {
+    let replacements = 0;
+    const result = order.text.replace(pattern, order.replace);
+    if (result.length > order.max_output) return { error: "the result is too long: " + result.length + " characters" };
+    pattern.lastIndex = 0;
+    order.text.replace(pattern, () => {
+      replacements++;
+      return "";
+    });
+    return { result, replacements };
+  }
+
+  return function (order) {
+    const pattern = compiled(order);
+    let answer;
+    if (typeof pattern === "string") answer = { invalid: pattern };
+    else answer = order.replace === null ? search(order, pattern) : replace(order, pattern);
+    return JSON.stringify(answer, (key, item) => (item === undefined ? null : item));
+  };
+})()
