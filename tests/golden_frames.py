@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kestrel_nb.frames import DataFrame, frame_data, to_frame
+from kestrel_nb.frames import frame_data, to_frame
+
+if TYPE_CHECKING:
+    from kestrel_nb.frames import DataFrame
 
 FOLDER = Path(__file__).parent / "data/frames"
 

@@ -27,6 +27,9 @@ def cases() -> Iterator[Any]:
             yield pytest.param(case, id=f"{tool}: {case['case']}")
 
 
+CASES = list(cases())
+
+
 def test_every_tool_has_its_frames() -> None:
     assert len(TOOLS) == 22
     assert FILES == TOOLS
@@ -36,7 +39,7 @@ def test_every_tool_has_its_frames() -> None:
         assert len(set(names)) == len(names), tool
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", CASES)
 def test_the_frame_is_the_one_written_down(case: dict[str, Any]) -> None:
     data = copy.deepcopy(case["data"])
     frame = to_frame(data)
@@ -45,7 +48,7 @@ def test_the_frame_is_the_one_written_down(case: dict[str, Any]) -> None:
     assert frame.index.tolist() == case["frame"]["index"]
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", CASES)
 def test_no_cell_is_a_table_of_its_own(case: dict[str, Any]) -> None:
     for row in as_json(to_frame(case["data"]))["data"]:
         for cell in row:
@@ -53,7 +56,7 @@ def test_no_cell_is_a_table_of_its_own(case: dict[str, Any]) -> None:
             assert len(str(cell)) <= LONGEST_CELL
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", CASES)
 def test_the_data_can_be_stored_and_drawn(case: dict[str, Any]) -> None:
     assert dumps(case["data"])
     table = table_of(case["data"])

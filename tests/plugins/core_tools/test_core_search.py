@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kestrel_nb.frames import to_frame
+from kestrel_nb.plugins.core_tools.chunks import Chunk
 from kestrel_nb.plugins.core_tools.grep import Grep
 from kestrel_nb.plugins.core_tools.match import LineMatcher
 from kestrel_nb.plugins.core_tools.needed import needed_texts
@@ -142,7 +143,7 @@ def test_leaping_finds_what_looking_at_each_line_finds(parts: list[str], text: s
     found = list(matcher.matching(text))
     assert [number for number, _, _ in found] == lines_alone(pattern, text)
     assert all("\n" not in text[start:end] for _, start, end in found)
-    assert not found or matcher.may_match(text.encode())
+    assert not found or matcher.may_match(Chunk(text.encode(), 1))
 
 
 @pytest.mark.parametrize(
