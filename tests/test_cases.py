@@ -51,6 +51,12 @@ HELD = {
     "R02": "test_frames.py::r02",
     "R03": "notebook/test_hostile_text.py::r03",
     "R05": "test_frames.py::r05",
+    "S01": "plugins/builtin_tools/test_database_query.py::s01",
+    "S02": "plugins/builtin_tools/test_database_query.py::s02",
+    "S05": "plugins/builtin_tools/test_database_query.py::s05",
+    "T01": "plugins/builtin_tools/test_math_eval.py::t01",
+    "T03": "plugins/builtin_tools/test_math_eval.py::t03",
+    "T04": "plugins/builtin_tools/test_date_time.py::t04",
 }
 LEFT_OUT = {
     "F10": "about ipywidgets Layout borders and Output widgets: the run view is one anywidget, which uses neither; "

@@ -145,6 +145,7 @@ def test_columns_keep_every_value(values: list[Any], dtype: str | None) -> None:
             ["a", "b", "column 3"],
             [[None, 1, None], [2, None, 3]],
         ),
+        ({"columns": ["x", "x"], "rows": [{"x": 1, "x_2": 2}]}, ["x", "x"], [[1, 2]]),
         ({"columns": [{"name": "a", "type": "int"}], "rows": [[1]]}, ["a"], [[1]]),
         ({"columns": ["a"], "rows": [1, 2]}, ["a"], [[1], [2]]),
         ({"columns": 3, "rows": 2}, ["key", "value"], [["columns", 3], ["rows", 2]]),

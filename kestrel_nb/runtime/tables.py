@@ -190,7 +190,8 @@ def _name_of(column: Any) -> Any:
 def _from_rows(names: list[Any], rows: Sequence[Any]) -> Table:
     """Rows by position. What a row has beyond the names gets columns of its own, what it lacks stays empty."""
     numbered = not names and len(rows) > 0
-    lines = [_cells(row, names) for row in rows]
+    repeated = any(name in names[:position] for position, name in enumerate(names))
+    lines = [_cells(row, names, repeated) for row in rows]
     width = max([len(names), *map(len, lines)])
     if numbered:
         names = list(range(width))
@@ -200,9 +201,11 @@ def _from_rows(names: list[Any], rows: Sequence[Any]) -> Table:
     return Table(names=names, columns=columns, height=len(padded), numbered=numbered)
 
 
-def _cells(row: Any, names: list[Any]) -> list[Any]:
+def _cells(row: Any, names: list[Any], repeated: bool) -> list[Any]:
     if isinstance(row, (list, tuple)):
         return list(row)
+    if isinstance(row, Mapping) and repeated and len(row) == len(names):
+        return list(row.values())  # by position: a mapping can't have one name twice
     if isinstance(row, Mapping):
         known = [name for name in names if isinstance(name, (str, int)) or name is None]
         return [row.get(name) if name in known else None for name in names] + [
