@@ -153,8 +153,8 @@ async def test_a_naughty_string_is_an_argument_like_any_other(tool: str, tmp_pat
         events: list[Any] = []
         app.sessions.subscribe(events.append)
         at_once = 1 if tool == "finish" else AT_ONCE  # what comes after it in a turn is not run
-        for start in range(0, len(calls), at_once):
-            batch = calls[start : start + at_once]
+        for start in (0, *range(1, len(calls), at_once)):
+            batch = calls[start : start + at_once] if start else calls[:1]
             model = ScriptedModel([Reply(tool_calls=[(tool, call) for call in batch]), "done"], id=f"m{start}")
             app.models.register(model)
             session = app.sessions.create(workspace=str(app.workspace), model=f"m{start}")
