@@ -3,91 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, BinaryIO
 
 from ...protocol.errors import ToolCallError
 from ...protocol.tools import ToolSchema
+from ...runtime.signals import CancelSignal
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, plural
-from ...sandbox.walk import open_listed
+from ...sandbox.walk import read_listed
 from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
-from .match import Chunk, LineMatcher, chunks
-from .patterns import NamePattern
+from .approximate import approximation
+from .chunks import BLOCK, Chunk, chunks
+from .match import LineMatcher
+from .patterns import Ignored, NamePattern
+from .ripgrep import ALONE_FILES, Advice
 from .search import WHERE
 from .settings import CoreSettings
-from .walking import Search
+from .tally import Tally
+from .walking import Found, Search
 
 MAX_MATCHES = 150  # the specification's cap
 MAX_FILES_SHOWN = 300
-MAX_LINE = 300  # characters of a line in the text for the model
-MAX_DATA_LINE = 2_000  # characters of a line in the data
 MAX_CONTEXT = 20
 TOTAL_S = 60.0
 
 
+_File = tuple[Callable[[], str], bytes, BinaryIO | None]
+
+
 class OutOfTime(Exception):
     """The search took all the time it may take."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a search has found: the first ``room`` matches as rows and as text, and every file's count."""
-
-    room: int
-    context: int
-    rows: list[list[Any]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    stopped_after_s: float | None = None
-
-    @property
-    def total(self) -> int:
-        """All lines that match."""
-        return sum(self.counts.values())
-
-    def take(self, path: str, chunk: Chunk, matcher: LineMatcher) -> None:
-        """Count the lines of ``chunk`` that match, and keep the first ones."""
-        count = 0
-        kept: list[tuple[int, str]] = []
-        try:
-            for number, start, end in matcher.matching(chunk.text):
-                count += 1
-                if len(self.rows) < self.room:
-                    text = chunk.text[start:end]
-                    self.rows.append([path, chunk.first + number - 1, text[:MAX_DATA_LINE]])
-                    kept.append((number, text))
-        finally:  # a search that is stopped keeps what it has
-            if count:
-                self.counts[path] = self.counts.get(path, 0) + count
-            self.lines += self._shown(path, chunk, kept)
-
-    def _shown(self, path: str, chunk: Chunk, kept: list[tuple[int, str]]) -> list[str]:
-        if self.context:
-            return self._with_context(path, chunk, [number for number, _ in kept])
-        return [f"{path}:{chunk.first + number - 1}: {_short(text)}" for number, text in kept]
-
-    def _with_context(self, path: str, chunk: Chunk, numbers: list[int]) -> list[str]:
-        """The matches with the lines around them, parted by "--" where lines are left out."""
-        all_lines = chunk.text.removesuffix("\n").split("\n")
-        shown: list[str] = []
-        matching, last = set(numbers), 0
-        for number in numbers:
-            for near in range(max(last + 1, number - self.context), min(len(all_lines), number + self.context) + 1):
-                left_out = near > last + 1 if last else bool(self.lines)
-                if left_out:
-                    shown.append("--")
-                mark = ":" if near in matching else "-"
-                shown.append(f"{path}{mark}{chunk.first + near - 1}{mark} {_short(all_lines[near - 1])}")
-                last = near
-        return shown
-
-
-def _short(line: str) -> str:
-    return f"{line[:MAX_LINE]} [+{len(line) - MAX_LINE:,} characters]" if len(line) > MAX_LINE else line
 
 
 class Grep:
@@ -127,15 +76,20 @@ class Grep:
                     "minimum": 1,
                     "description": f"Matches to show, at most and by default {MAX_MATCHES}.",
                 },
+                "respect_gitignore": {
+                    "type": "boolean",
+                    "description": "Leave out files that .gitignore files name. Default false.",
+                },
                 "counts": {"type": "boolean", "description": "Give only the number of matching lines by file."},
             },
             required=("pattern",),
         ),
     )
 
-    def __init__(self, settings: CoreSettings, total_s: float = TOTAL_S) -> None:
+    def __init__(self, settings: CoreSettings, *, total_s: float = TOTAL_S, alone_files: int = ALONE_FILES) -> None:
         self._settings = settings
         self._total_s = total_s
+        self._alone_files = alone_files
 
     def execute(self, args: Mapping[str, Any], context: ToolContext) -> ToolExecutionResult:
         """Search, and count everything."""
@@ -152,35 +106,54 @@ class Grep:
         room = 0 if only_counts else min(int(args.get("max_results") or MAX_MATCHES), MAX_MATCHES)
         tally = Tally(room, min(int(args.get("context") or 0), MAX_CONTEXT))
         try:
-            for path, file in self._opened(workspace, args, context):
-                tick()
-                for chunk in chunks(file, matcher):
-                    tally.take(path, chunk, matcher)
+            for path, data, more in self._files(workspace, args, context.signal, tick):
+                with suppress(OSError):  # a disk that fails in the middle of a file
+                    _search(path, chunks(data, more), matcher, tally, tick)
         except OutOfTime:
             tally.stopped_after_s = self._total_s
         return self._result(tally, only_counts)
 
-    def _opened(
-        self, workspace: Workspace, args: Mapping[str, Any], context: ToolContext
-    ) -> Iterator[tuple[str, BinaryIO]]:
-        """Every file to look at, open, with its workspace path."""
+    def _files(
+        self, workspace: Workspace, args: Mapping[str, Any], signal: CancelSignal, tick: Callable[[], None]
+    ) -> Iterator[_File]:
+        """Every file to look at: how to get its workspace path, its beginning, and the rest when it is large."""
         start = args.get("path") or "."
         real = workspace.resolve(start)
         pattern = NamePattern(args["glob"], workspace, anywhere=True) if args.get("glob") else None
         if real.is_file() or (real.exists() and not real.is_dir()):
             with workspace.open_file(start) as single:
-                yield workspace.shown(real), single
+                yield lambda: workspace.shown(real), single.read(BLOCK), single
             return
+        shown = workspace.shown(real)
+        advice = Advice(
+            workspace,
+            real,
+            approximation(args["pattern"], ignore_case=bool(args.get("ignore_case"))),
+            names=args.get("glob"),
+            hidden=pattern is not None and pattern.hidden,
+            tick=tick,
+            after_files=self._alone_files,
+        )
         search = Search(
             workspace=workspace,
-            start=workspace.shown(real),
-            signal=context.signal,
+            start=shown,
+            signal=signal,
             hidden=pattern is not None and pattern.hidden,
+            ignored=Ignored(workspace, shown) if args.get("respect_gitignore") else None,
+            holds=advice.holds,
         )
         for found in search.files():
-            if pattern is None or pattern.matches(found.below) or pattern.matches(found.shown):
-                with suppress(OSError), _opened_or_skipped(found.folder, found.name) as file:
-                    yield found.shown, file
+            names = _fitting(pattern, found) if pattern else found.names
+            for name in advice.among(found.below, names):
+                tick()
+                try:
+                    data, more = read_listed(found.folder, name, BLOCK)
+                except (OSError, ToolCallError):  # it has vanished or become something else meanwhile
+                    continue
+                advice.saw(len(data))
+                yield partial(found.folder.path_of, name), data, more
+                if more:
+                    more.close()
 
     def _result(self, tally: Tally, only_counts: bool) -> ToolExecutionResult:
         facts = {
@@ -198,12 +171,24 @@ class Grep:
         )
 
 
-def _opened_or_skipped(folder: Any, name: str) -> BinaryIO:
-    """A file of the walk. Raises OSError also when it has become something else meanwhile."""
-    try:
-        return open_listed(folder, name)
-    except ToolCallError as error:
-        raise OSError(str(error)) from None
+def _fitting(pattern: NamePattern, found: Found) -> Sequence[str]:
+    """The names that fit ``pattern``, be it meant from where the search starts or from the workspace."""
+    fitting = pattern.select(found.below, found.names)
+    if found.folder.shown == found.below:
+        return fitting
+    more = pattern.select(found.folder.shown, found.names)
+    return sorted({*fitting, *more}) if more else fitting
+
+
+def _search(
+    path: Callable[[], str], found: Iterator[Chunk], matcher: LineMatcher, tally: Tally, tick: Callable[[], None]
+) -> None:
+    for chunk in found:
+        tick()
+        if matcher.may_match(chunk):
+            tally.take(path(), chunk, matcher)
+        elif tally.context and tally.expects(path()):
+            tally.pass_over(path(), chunk)
 
 
 def _content(tally: Tally, only_counts: bool) -> str:

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from ...protocol.errors import ToolCallError
+from .chunks import Chunk
 from .needed import needed_texts
-from .text import decode, is_wide
 
 SEARCH_S = 5.0  # for one call of the engine; ordinary patterns take milliseconds for a block
-BLOCK = 1 << 20
 MAX_LONG = 50  # matches over several lines; with more of them in a block, leaping costs more than it saves
 MAX_REPEATED = 3  # further matches in a line that is counted already, before the search starts anew behind it
-MAX_WIDE = 64 << 20  # of a file in UTF-16 or UTF-32, which is read whole
 # How the lines of a whole text may be found without looking at each alone. Where nothing in the pattern can match a
 # line feed, searching the text is the same as searching its lines. Where something can, a line matches in the text if
 # it matches alone (but not the other way round), as long as the engine may try every way to match.
 _ALONE = re.compile(r"\\[AZzGKRX]|\(\?(?!i\))[a-zA-Z-]+[:)]|\{(?![0-9,]+\})")
 _LINE_FEED = re.compile(r"\\[sWDnvhpPxuUN0-9]|\\t-|\[\^|\[:|[\x00-\x1f]")
+_PLAIN = re.compile(r"(?:[\w =:;,\"'/<>@!%&~`#-]|\\[^\w\s])+\Z", re.ASCII)  # nothing in it is more than itself
 _ONE_WAY = re.compile(r"\(\?(?!:|P?<\w|P=|i\))|[*+?}]\+")
 
 
@@ -38,6 +36,7 @@ class LineMatcher:
         self._spans = bool(_LINE_FEED.search(pattern))
         self._alone = bool(_ALONE.search(pattern)) or (self._spans and bool(_ONE_WAY.search(pattern)))
         self._needed = None if ignore_case else needed_texts(pattern)
+        self._plain = re.sub(r"\\(.)", r"\1", pattern).encode() if not ignore_case and _PLAIN.match(pattern) else b""
 
     def matching(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Number, start and end of each line of ``text`` that matches. ``text`` has no CRLF.
@@ -52,9 +51,24 @@ class LineMatcher:
                 code="pattern_too_slow",
             ) from None
 
-    def may_match(self, data: bytes) -> bool:
-        """False when no line of ``data`` (in a superset of ASCII) can match, told without the engine."""
-        return self._needed is None or any(text in data for text in self._needed)
+    def may_match(self, chunk: Chunk) -> bool:
+        """False when no line of ``chunk`` can match, told without the engine."""
+        if self._needed is None or chunk.wide:
+            return True
+        data = chunk.data
+        return self._needed[0] in data or any(text in data for text in self._needed[1:])
+
+    def count(self, chunk: Chunk) -> int:
+        """How many lines of ``chunk`` match; for a plain text without reading it as characters."""
+        if not self._plain or chunk.wide:
+            return sum(1 for _ in self.matching(chunk.text))
+        data, plain = chunk.data, self._plain
+        count, at = 0, data.find(plain)
+        while at >= 0:
+            count += 1
+            end = data.find(b"\n", at)
+            at = data.find(plain, end) if end >= 0 else -1
+        return count
 
     def _each_line(self, text: str, start: int = 0, number: int = 1) -> Iterator[tuple[int, int, int]]:
         while start < len(text):
@@ -108,42 +122,3 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
             f"pattern: is no regular expression: {error}; put \\ before characters that stand for themselves",
             code="invalid_pattern",
         ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Whole lines of a file, without CRLF; ``first`` is the number of the first."""
-
-    text: str
-    first: int
-
-
-def chunks(file: BinaryIO, matcher: LineMatcher) -> Iterator[Chunk]:
-    """The text of ``file`` in blocks of whole lines; blocks that can't match, and binary files, are left out."""
-    data = file.read(BLOCK)
-    if is_wide(data):
-        whole = decode(data + file.read(MAX_WIDE), guess=False)
-        if whole:
-            yield Chunk(_plain(whole.text), 1)
-        return
-    rest, first, data = b"", 1, data.removeprefix(b"\xef\xbb\xbf")
-    while data or rest:
-        if b"\0" in data:
-            return
-        block, rest = _whole_lines(rest + data) if data else (rest, b"")
-        if matcher.may_match(block):
-            found = decode(block, guess=False)
-            if found:
-                yield Chunk(_plain(found.text), first)
-        data = file.read(BLOCK) if data else b""
-        if data or rest:
-            first += block.count(b"\n")
-
-
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n") if "\r" in text else text
-
-
-def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
-    end = data.rfind(b"\n") + 1
-    return data[:end], data[end:]

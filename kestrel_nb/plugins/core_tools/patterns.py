@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SandboxViolationError, ToolCallError
-from ...sandbox.paths import quoted
+from ...sandbox.paths import printable_name, quoted
 from ...sandbox.walk import Walked, open_listed
 from ...sandbox.workspace import Workspace
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 MATCH_S = 1.0  # for one name; ordinary patterns take microseconds
 _MAGIC = re.compile(r"[*?\[\]{}()|!+@\\]")
+_GROUP = re.compile(r"[{(|]")
 
 
 class NamePattern:
@@ -26,19 +29,38 @@ class NamePattern:
         self.folders = pattern.endswith("/")
         self.hidden = bool(re.search(r"(^|[/{,(|])\.[^./]", pattern))
         self._by_name = anywhere and "/" not in pattern
-        plain = _MAGIC.split(pattern.rstrip("/"))[-1]
-        self._tail = "" if re.search(r"[{(|]", pattern) else plain.rpartition("/")[2]
-        self._patterns = _compiled(pattern.rstrip("/"))
+        pattern = pattern.rstrip("/")
+        self._patterns = _compiled(pattern)
+        grouped = bool(_GROUP.search(pattern))
+        self._tail = "" if grouped else _MAGIC.split(pattern)[-1].rpartition("/")[2]
+        self._all_with_tail = pattern.removeprefix("**/") == f"*{self._tail}"
+        self._everywhere = self._by_name or pattern.startswith("**/")
+        *folders, _ = pattern.split("/")
+        odd = grouped or self._by_name or any(folder in ("", ".") for folder in folders)
+        deep = any(part.startswith("**") for part in pattern.split("/"))
+        self._depth = None if odd or deep else len(folders)
+        self._first = () if odd else tuple(takewhile(lambda folder: not _MAGIC.search(folder), folders))
 
-    def matches(self, path: str) -> bool:
-        """True when ``path``, without a leading or trailing "/", fits."""
-        if not path.endswith(self._tail):
-            return False
-        text = path.rpartition("/")[2] if self._by_name else path
+    def select(self, folder: str, names: Sequence[str]) -> Sequence[str]:
+        """Those of ``names`` that fit; they lie in ``folder``, a path without slashes at its ends or ""."""
+        near = [name for name in names if name.endswith(self._tail)] if self._tail else names
+        if self._all_with_tail:  # what most patterns are, told without the engine
+            return [name for name in near if not name.startswith(".")] if self._everywhere or not folder else ()
+        prefix = "" if self._by_name or not folder else f"{folder}/"
         try:
-            return any(pattern.match(text, timeout=MATCH_S, concurrent=True) for pattern in self._patterns)
+            return [name for name in near if self._fits(prefix + printable_name(name))]
         except TimeoutError:
             raise ToolCallError("pattern: takes too long to match; use fewer stars") from None
+
+    def may_hold(self, folder: str) -> bool:
+        """False when nothing in or below ``folder`` can fit."""
+        parts = folder.split("/")
+        if self._depth is not None and len(parts) > self._depth:
+            return False
+        return all(part == first for part, first in zip(parts, self._first, strict=False))
+
+    def _fits(self, text: str) -> bool:
+        return any(pattern.match(text, timeout=MATCH_S, concurrent=True) for pattern in self._patterns)
 
 
 def _below(pattern: str, workspace: Workspace) -> str:

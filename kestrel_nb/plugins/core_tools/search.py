@@ -9,10 +9,11 @@ from ...protocol.tools import ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import plural
 from ...sandbox.places import stat_in
+from ...sandbox.walk import Walked
 from ..shapes import parameters, table
 from .patterns import Ignored, NamePattern
 from .settings import CoreSettings
-from .walking import Found, Search
+from .walking import Search
 
 MAX_PATHS = 300  # the specification's cap
 WHERE = {"type": "string", "minLength": 1, "description": 'Folder to search, relative to the workspace. Default ".".'}
@@ -56,23 +57,31 @@ class Glob:
         start = workspace.shown(workspace.resolve(args.get("path") or "."))
         pattern = NamePattern(args["pattern"], workspace)
         ignored = Ignored(workspace, start) if args.get("respect_gitignore") else None
-        search = Search(workspace=workspace, start=start, signal=context.signal, hidden=pattern.hidden, ignored=ignored)
+        search = Search(
+            workspace=workspace,
+            start=start,
+            signal=context.signal,
+            hidden=pattern.hidden,
+            ignored=ignored,
+            holds=pattern.may_hold,
+        )
         total = 0
         rows: list[list[Any]] = []
         for found in search.folders() if pattern.folders else search.files(links=True):
-            if pattern.matches(found.below):
-                total += 1
-                if len(rows) < MAX_PATHS:
-                    rows.append([f"{found.shown}/", None] if pattern.folders else [found.shown, _size(found)])
+            names = pattern.select(found.below, found.names)
+            total += len(names)
+            for name in names[: MAX_PATHS - len(rows)]:
+                shown = found.folder.path_of(name)
+                rows.append([f"{shown}/", None] if pattern.folders else [shown, _size(found.folder, name)])
         return ToolExecutionResult(
             content=_content(rows, total, "folder" if pattern.folders else "file"),
             data=table(("path", "size"), sorted(rows), total=total, truncated=total > len(rows)),
         )
 
 
-def _size(found: Found) -> int | None:
+def _size(folder: Walked, name: str) -> int | None:
     try:
-        return stat_in(found.folder.place, found.name).st_size
+        return stat_in(folder.place, name).st_size
     except OSError:  # it vanished while we looked
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,35 +14,42 @@ from .patterns import Ignored
 
 
 class Found(NamedTuple):
-    """A name of a walk: its folder, still open, its workspace path, and its path below the start of the walk."""
+    """Names in one folder of a walk, which is still open; ``below`` is its path below the start, "" for the start."""
 
     folder: Walked
-    name: str
-    shown: str
     below: str
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Where to look. Links are never followed and .git is never entered; ``hidden`` says whether dot names count."""
+    """Where to look. Links are never followed and .git is never entered; ``hidden`` says whether dot names count.
+
+    ``holds`` is asked about each folder, by its path below the start, and may keep the search out of it.
+    """
 
     workspace: Workspace
     start: str
     signal: CancelSignal
     hidden: bool = False
     ignored: Ignored | None = None
+    holds: Callable[[str], bool] = lambda below: True
 
     def files(self, *, links: bool = False) -> Iterator[Found]:
-        """Every regular file, by name; ``links`` adds links that lead to files inside the workspace."""
+        """The regular files of each folder, by name; ``links`` adds links that lead to files inside the workspace."""
         for folder in self._folders():
             more = [name for name in folder.links if links and self._leads_to_file(folder, name)]
-            names = sorted([*folder.files, *more]) if more else folder.files
-            yield from (found for found in self._each(folder, names) if not self._left_out(found.shown))
+            names = self._visible(sorted([*folder.files, *more]) if more else folder.files)
+            if self.ignored:
+                names = [name for name in names if not self.ignored.leaves_out(folder.path_of(name))]
+            if names:
+                yield Found(folder, self._below(folder.shown), names)
 
     def folders(self) -> Iterator[Found]:
-        """Every folder below the start, by name."""
+        """The folders in each folder, by name."""
         for folder in self._folders():
-            yield from (found for found in self._each(folder, folder.folders) if self._enter(found.shown))
+            names = [name for name in folder.folders if self._counts(folder.path_of(name))]
+            yield Found(folder, self._below(folder.shown), names)
 
     def _folders(self) -> Iterator[Walked]:
         for folder in self.workspace.walk(self.start, enter=self._enter):
@@ -51,21 +58,20 @@ class Search:
                 self.ignored.read(folder)
             yield folder
 
-    def _each(self, folder: Walked, names: tuple[str, ...] | list[str]) -> Iterator[Found]:
-        prefix = "" if self.start == "." else f"{self.start.rstrip('/')}/"
-        for name in names:
-            if self.hidden or not name.startswith("."):
-                shown = folder.path_of(name)
-                yield Found(folder, name, shown, shown[len(prefix) :])
+    def _below(self, shown: str) -> str:
+        return shown if self.start == "." else shown[len(self.start) :].lstrip("/")
+
+    def _visible(self, names: Sequence[str]) -> Sequence[str]:
+        return names if self.hidden else [name for name in names if not name.startswith(".")]
 
     def _enter(self, shown: str) -> bool:
+        return self._counts(shown) and self.holds(self._below(shown))
+
+    def _counts(self, shown: str) -> bool:
         name = shown.rpartition("/")[2]
         if name == ".git" or (name.startswith(".") and not self.hidden):
             return False
         return not (self.ignored and self.ignored.leaves_out(shown, folder=True))
-
-    def _left_out(self, shown: str) -> bool:
-        return self.ignored is not None and self.ignored.leaves_out(shown)
 
     def _leads_to_file(self, folder: Walked, name: str) -> bool:
         try:
