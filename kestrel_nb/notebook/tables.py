@@ -103,9 +103,12 @@ def _from_mapping(data: Mapping[Any, Any]) -> Grid | None:
 def _from_rows(columns: list[Any], rows: Sequence[Any]) -> Grid:
     names = [column.get("name", column) if isinstance(column, Mapping) else column for column in columns]
     shown = names[:COLUMNS]
+    repeated = any(name in names[:position] for position, name in enumerate(names))
     cut = []
     for row in rows[:ROWS]:
-        if isinstance(row, Mapping):
+        if isinstance(row, Mapping) and repeated and len(row) == len(names):
+            cut.append(list(row.values())[: len(shown)])  # by position: a mapping can't have one name twice
+        elif isinstance(row, Mapping):
             cut.append(_pick(row, shown))
         else:
             cells = list(row[: len(shown)]) if _is_list(row) else [row]
