@@ -18,8 +18,10 @@ if TYPE_CHECKING:
         BuiltInToolConfig,
         HttpFetchConfig,
     )
+    from .plugins.builtin_tools.search_adapters import BraveSearch, SearXNGSearch, TavilySearch
     from .plugins.builtin_tools.search_provider import SearchResult, WebSearchProvider
     from .plugins.builtin_tools.selection import ToolChoice, select_built_in_tools
+    from .plugins.builtin_tools.web_search import create_web_search_tool
     from .protocol.errors import (
         ApprovalError,
         KestrelError,
@@ -50,6 +52,7 @@ __all__ = [
     "AgentSession",
     "ApprovalDecision",
     "ApprovalError",
+    "BraveSearch",
     "BuiltInToolConfig",
     "CompletionRequest",
     "CompletionResponse",
@@ -67,10 +70,12 @@ __all__ = [
     "PermissionRule",
     "RunResult",
     "SandboxViolationError",
+    "SearXNGSearch",
     "SearchResult",
     "SessionError",
     "SessionManager",
     "StoreError",
+    "TavilySearch",
     "TokenDelta",
     "ToolCallError",
     "ToolChoice",
@@ -82,6 +87,7 @@ __all__ = [
     "Usage",
     "WebSearchProvider",
     "__version__",
+    "create_web_search_tool",
     "load_ipython_extension",
     "select_built_in_tools",
     "tool",
@@ -93,7 +99,9 @@ _HOMES = {
     "config": "KestrelConfig",
     "plugins.builtin_tools.config": ("BuiltInToolConfig DEFAULT_BUILT_IN_TOOLS HttpFetchConfig UNSAFE_BUILT_IN_TOOLS"),
     "plugins.builtin_tools.search_provider": "SearchResult WebSearchProvider",
+    "plugins.builtin_tools.search_adapters": "BraveSearch SearXNGSearch TavilySearch",
     "plugins.builtin_tools.selection": "ToolChoice select_built_in_tools",
+    "plugins.builtin_tools.web_search": "create_web_search_tool",
     "protocol.errors": (
         "ApprovalError KestrelError ModelError ModelRequestError SandboxViolationError SessionError StoreError "
         "ToolCallError ToolError"

@@ -23,7 +23,7 @@ class KestrelConfig:
     """
 
     model: str | None = None
-    plugins: tuple[str, ...] = (CORE_TOOLS,)
+    plugins: tuple[str, ...] = (CORE_TOOLS, BUILT_IN_TOOLS)
     plugin_config: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     system_prompt: str | None = None  # appended to the default prompt as additional instructions
     max_steps: int = DEFAULT_MAX_STEPS

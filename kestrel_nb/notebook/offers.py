@@ -99,11 +99,14 @@ def _models(state: NotebookState) -> list[Offer]:
 
 def _tools(state: NotebookState) -> list[Offer]:
     schemas = state.app.tools.schemas() if state.has_app else _tools_of_a_new_app(state)
+    if state.has_app:
+        schemas = [schema for schema in schemas if state.app.tool_policy.refusal(schema.name) is None]
     return [Offer(schema.name, short(schema.description)) for schema in schemas[:MOST]]
 
 
 def _tools_of_a_new_app(state: NotebookState) -> list[ToolSchema]:
     """The tools that the application made at first use will have, as far as they are always there."""
+    from ..plugins.builtin_tools.plugin import BuiltInTools
     from ..plugins.core_tools.plugin import CoreTools
     from .kernel_tools import NotebookTools
 
@@ -119,6 +122,7 @@ def _tools_of_a_new_app(state: NotebookState) -> list[ToolSchema]:
         add_permission_rule=_dropped,
     )
     CoreTools().activate(context)
+    BuiltInTools().activate(context)
     NotebookTools(state.shell).activate(context)
     return tools.schemas()
 
