@@ -107,6 +107,6 @@ def decoder(encoding: str) -> Decoder:
     for name in names:
         known = name.removeprefix("x-")
         if known not in ("gzip", "deflate"):
-            raise NetworkError(f'the answer is compressed as "{name[:40]}", which was not asked for and can\'t be read')
+            raise NetworkError(f"the answer is compressed as {name[:40]!a}, which was not asked for and can't be read")
         result = Inflate(known) if isinstance(result, Identity) else Chain(Inflate(known), result)
     return result

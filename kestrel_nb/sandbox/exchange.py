@@ -17,7 +17,7 @@ from .network_error import NetworkError
 from .urls import Url
 
 Place = tuple[str, int]  # an IP address and a port
-CONNECT_S = 10.0  # for one of several addresses; the last one gets what is left of the whole time
+CONNECT_S = 3.0  # for one of several addresses; the last one gets what is left of the whole time
 MAX_PLACES = 8
 
 

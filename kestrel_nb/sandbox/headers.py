@@ -9,6 +9,7 @@ from typing import Any, Final
 from .network_error import NetworkError
 
 MAX_HEADER_CHARS: Final = 32_000  # of all together; servers take 8,000 to 16,000
+MAX_NAME_CHARS: Final = 100
 # About the connection and not the message (RFC 9110, 7.6.1), or set here from what is really sent.
 OWN: Final = frozenset(
     (
@@ -55,7 +56,8 @@ def without_body(headers: Mapping[str, str]) -> dict[str, str]:
 
 def shown(headers: Mapping[str, str]) -> dict[str, str]:
     """``headers`` for a person to read: values that look like secrets are hidden, but for "Bearer" and the like."""
-    return {name: _hidden(value) if _SECRET.search(name) else value for name, value in headers.items()}
+    secret = {name for name, value in headers.items() if _SECRET.search(name) or _SCHEME.match(value)}
+    return {name: _hidden(value) if name in secret else value for name, value in headers.items()}
 
 
 def _hidden(value: str) -> str:
@@ -64,8 +66,8 @@ def _hidden(value: str) -> str:
 
 
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise _refused(f"headers: {_printable(name)} is no header name; use letters, digits and hyphens")
+    if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name):
+        raise _refused(f"headers: {name[:20]!a} is no header name; use letters, digits and hyphens")
     return name.lower()
 
 
@@ -79,10 +81,6 @@ def _value(name: str, value: Any) -> str:
             "HTTP can't carry it"
         )
     return text
-
-
-def _printable(text: str) -> str:
-    return ascii(text[:80])
 
 
 def _refused(message: str) -> NetworkError:

@@ -131,11 +131,9 @@ class Network:
         for address in addresses:
             if reason := refusal(address, allow_private=self.allow_private):
                 what = f"{url.host} is" if url.is_ip else f"{url.host} leads to"
-                raise NetworkError(
-                    f"{what} {reason}, and requests there are refused; use a public address"
-                    + ("" if self.allow_private else " (a person can allow private networks in the settings)"),
-                    code="network_refused",
-                )
+                settable = "" if refusal(address, allow_private=True) else "; a person can allow private networks"
+                message = f"{what} {reason}, and requests there are refused; use a public address{settable}"
+                raise NetworkError(message, code="network_refused")
         return addresses
 
 
