@@ -118,7 +118,7 @@ async def ask(
 
 
 def _sentence(problem: str, text: str, name: str) -> str:
-    text = " ".join(text.split())[:400]
+    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:400])
     sentences = {
         "not_allowed": f"{ONLY_SELECT}: {text}",
         "locked": f"{name} is locked by another program that writes; try again when it is done",

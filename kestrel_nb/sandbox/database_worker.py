@@ -29,6 +29,14 @@ DESCRIBING |= {"foreign_key_list"}
 OF_MODULES = frozenset({"data_version", "page_size"})  # what the full-text modules ask for themselves
 LIMITS = {"LENGTH": 10_000_000, "SQL_LENGTH": 1_000_000, "ATTACHED": 0, "LIKE_PATTERN_LENGTH": 5_000}
 BUSY_S = 1.0
+KINDS = {
+    sqlite3.SQLITE_AUTH: "not_allowed",
+    sqlite3.SQLITE_READONLY: "not_allowed",
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_CORRUPT: "not_a_database",
+    sqlite3.SQLITE_NOTADB: "not_a_database",
+}
 FIRST_WORDS = ("select", "with", "values", "explain")
 TABLES_SHOWN = 20
 
@@ -54,6 +62,8 @@ def main() -> None:
         answer = {"problem": problem.kind, "text": problem.text}
     except MemoryError:
         answer = {"problem": "failed", "text": "the query needs more memory than it may have"}
+    except Exception as error:  # a damaged file can make the module itself stumble, over a name that is no text, say
+        answer = {"problem": "failed", "text": f"the database can't be read: {type(error).__name__}"}
     sys.stdout.write(json.dumps(answer))
 
 
@@ -155,7 +165,7 @@ def opened(path: str, parameters: str) -> sqlite3.Connection:
 
 
 def load_modules(connection: sqlite3.Connection, query: str) -> None:
-    """Set up the virtual tables that ``query`` may name; the authorizer would forbid how they do that."""
+    """Set up the virtual tables there are, and the modules that ``query`` names; the authorizer would not let them."""
     words = frozenset(re.findall(r"\w+", query.lower()))
     names = [f"pragma_{name}('x')" for name in DESCRIBING if f"pragma_{name}" in words]
     names += [f"{name}('[]')" for name in ("json_each", "json_tree") if name in words]
@@ -235,21 +245,17 @@ def cell(value: Any, longest: int) -> tuple[Any, bool]:
 
 def explained(error: Exception, path: str, connection: sqlite3.Connection | None = None) -> Problem:
     """What SQLite or its Python module said, as a kind and a sentence."""
-    text = str(error)
-    if "one statement" in text:
-        return Problem("not_allowed", "this is more than one statement")
-    if "not authorized" in text or "prohibited" in text or "may not be modified" in text:
-        return Problem("not_allowed", text)
-    if "bindings" in text or "binding" in text:
+    text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the extension of the code
+    if isinstance(error, (sqlite3.ProgrammingError, sqlite3.Warning)):  # of the Python module, before anything runs
+        if "one statement" in text:
+            return Problem("not_allowed", "this is more than one statement")
         return Problem("params", f"params: {text[:1].lower()}{text[1:]}")
-    if "readonly database" in text and size(f"{path}-journal") > 0:
+    if code == sqlite3.SQLITE_READONLY and size(f"{path}-journal") > 0:
         return Problem("unfinished", "a program stopped in the middle of a write")
-    if "readonly" in text:
+    if code in KINDS:
+        return Problem(KINDS[code], text)
+    if text.startswith("not authorized") or text.endswith("may not be modified"):
         return Problem("not_allowed", text)
-    if "locked" in text or "busy" in text:
-        return Problem("locked", text)
-    if "not a database" in text or "malformed" in text or "file format" in text:
-        return Problem("not_a_database", text)
     if text.startswith("no such table") and connection is not None:
         return Problem("query", f"{text}{tables(connection)}")
     return Problem("query", text or type(error).__name__)
