@@ -38,9 +38,7 @@ def flatten(value: Any) -> dict[str, Any]:
         for path, item in waiting[-1]:
             left -= len(path)
             if left < 0:
-                raise TransformFault(
-                    f"flatten: the keys alone have over {MAX_RESULT:,} characters; extract a part with path"
-                )
+                raise TransformFault(f"flatten: over {MAX_RESULT:,} characters of keys; extract a part with path")
             if isinstance(item, (dict, list)) and item:
                 waiting.append(_parts(path, item))
                 break
