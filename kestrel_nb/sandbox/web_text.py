@@ -11,6 +11,8 @@ from .network import Response
 
 BINARY_LOOK: Final = 8_192  # bytes that are looked at for NUL, as git does
 _GUESS_BYTES: Final = 32_768
+_GUESS_FROM: Final = 20  # bytes beyond ASCII: with fewer every Western text looks like several encodings at once
+_MULTIBYTE: Final = ("big5", "euc", "gb", "hz", "iso2022", "johab", "shift")
 _META_BYTES: Final = 1_024  # the HTML standard: a declaration stands within the first 1024 bytes
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -101,5 +103,9 @@ def _probable(response: Response) -> str:
         return "utf-8"
     from charset_normalizer import from_bytes
 
-    best = from_bytes(response.body[:_GUESS_BYTES]).best()
-    return (_codec(best.encoding) if best else None) or "cp1252"
+    sample = response.body[:_GUESS_BYTES]
+    best = from_bytes(sample).best()
+    encoding = (_codec(best.encoding) if best else None) or "cp1252"
+    needed = _GUESS_FROM // 3 if encoding.startswith(_MULTIBYTE) else _GUESS_FROM
+    sure = sum(byte > 127 for byte in sample) >= needed and not encoding.startswith("utf")
+    return encoding if sure else "cp1252"

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
+from ipaddress import IPv4Network, IPv6Network
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +18,7 @@ from web_server import DATA, PUBLIC, Page, Seen, Web, page, redirect
 
 from kestrel_nb.protocol.errors import CancelledByUser
 from kestrel_nb.runtime.signals import CancelSignal
+from kestrel_nb.sandbox.addresses import METADATA, PRIVATE, SPECIAL
 from kestrel_nb.sandbox.network import MAX_REDIRECTS, METHODS, Network, NetworkError, Response
 
 CASES = {row["id"]: row for row in map(json.loads, (DATA.parent / "cases/cases.jsonl").read_text("utf-8").splitlines())}
@@ -204,6 +207,14 @@ class TestRedirects:
         async with Web(pages, dns={"inside.test": [["10.1.2.3"]]}) as web:
             assert (await refused(get(web))).code in ("network_refused", "invalid_url")
             assert web.dialled == [(PUBLIC, 80)] * 2
+
+    @pytest.mark.parametrize("network", [*METADATA, *chain(*PRIVATE.values()), *chain(*SPECIAL.values())], ids=str)
+    async def test_n01_a_redirect_to_any_special_block_is_refused(self, network: IPv4Network | IPv6Network) -> None:
+        hosts = [f"[{address}]" if network.version == 6 else str(address) for address in (network[0], network[-1])]
+        async with Web({f"pub.test/{place}": redirect(f"http://{host}/") for place, host in enumerate(hosts)}) as web:
+            for place in range(len(hosts)):
+                assert (await refused(get(web, f"http://pub.test/{place}"))).code == "network_refused"
+            assert {address for address, _ in web.dialled} == {PUBLIC}
 
     async def test_n01_a_loop_ends_with_an_error(self) -> None:
         async with Web({"pub.test/": redirect("http://b.test/"), "b.test/": redirect("http://pub.test/")}) as web:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import random
 import time
 import tracemalloc
 import zlib
@@ -226,6 +227,45 @@ class TestBroken:
         assert answer.status == 413
 
 
+WORDS = (b"\r\n", b"\0", b" ", b"9" * 30, b":", b"-", b"\xff", b"chunked", b"HTTP/1.1 ", b"Content-Length: 1\r\n")
+WHOLE = (
+    page("hello", content_type="text/html; charset=utf-8"),
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://pub.test/x\r\n\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\ndata",
+    page(gzip.compress(b"hello"), content_encoding="gzip"),
+    b"HTTP/1.1 100 Continue\r\n\r\n" + page("x"),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_answer_that_was_tampered_with_raises(seed: int) -> None:
+    chance = random.Random(seed)
+    async with Web() as web:
+        network = web.network()
+        for _ in range(60):
+            web.pages = {"pub.test/": tampered(chance)}
+            with suppress(NetworkError):
+                answer = await network.fetch("GET", "http://pub.test/", timeout_s=5, max_bytes=1000)
+                body_text(answer).encode()
+
+
+def tampered(chance: random.Random) -> bytes:
+    data = bytearray(chance.choice(WHOLE))
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(4):
+            case 0:
+                data[at : at + 1] = bytes([chance.randrange(256)])
+            case 1:
+                data[at:at] = chance.choice(WORDS)
+            case 2:
+                del data[at : at + chance.randint(1, 5)]
+            case _:
+                del data[at:]
+    return bytes(data)
+
+
 class TestText:
     @pytest.mark.parametrize(
         ("body", "content_type", "text"),
@@ -258,6 +298,13 @@ class TestText:
             (b"h\xc3\xa9", "text/plain; charset*=utf-8''x", "hé"),
             (b"\xfe\xfdx", "text/plain; charset=utf-8", "\ufffd\ufffdx"),
             (b"", "text/plain; charset=utf-16", ""),
+            (b"caf\xe9", "text/plain", "café"),
+            (
+                "日本語のページです。今日は天気がいい。".encode("shift_jis"),
+                "text/plain",
+                "日本語のページです。今日は天気がいい。",
+            ),
+            (("привет, мир! как дела? " * 9).encode("cp1251"), "text/html", "привет, мир! как дела? " * 9),
         ],
     )
     def test_the_charset_is_found(self, body: bytes, content_type: str | bytes, text: str) -> None:
