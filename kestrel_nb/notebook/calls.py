@@ -213,7 +213,8 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     event = _without_note(row, event)
     said = said_by(event.content, event.data, is_error=event.is_error)
     diff = _diff(event.data)
-    table = None if event.is_error or diff is not None else _table(event, said)
+    changed = diff is not None or row["diff"] is not None
+    table = None if event.is_error or changed else _table(event, said)
     content = visible(said.text if said else _seen(event, beside_table=table is not None))
     line = said.line if said else ""
     result = line or result_line(event.tool, content if said else event.content, event.data, table, row["image_count"])

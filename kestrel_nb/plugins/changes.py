@@ -14,6 +14,7 @@ from ..sandbox.workspace import ABSENT, Seen, Workspace, seen
 from .core_tools.diff import unified
 from .core_tools.text import decode
 
+MAX_TOLD_DIFF = 40_000  # characters of a diff in a tool's data: as much as a record shows
 MAX_CHANGED_BYTES = 16_000_000  # of a file before or after a change: it is held in memory, and shown as a diff
 _NO_FILE = hashlib.sha256(b"kestrel: there is no such file").hexdigest()
 
@@ -58,6 +59,11 @@ class Change:
         """The change as a diff."""
         diff, added, removed = unified(self.shown, _text(self.old.data), _text(self.new))
         return DiffPreview(path=self.shown, diff=diff, added=added, removed=removed, digest=self.old.digest)
+
+    def told(self) -> dict[str, str]:
+        """The change as a diff for a tool's data; nothing when it is empty or too long to be read."""
+        diff = self.preview().diff
+        return {"diff": diff} if 0 < len(diff) <= MAX_TOLD_DIFF else {}
 
     def write(self, workspace: Workspace, path: str, context: ToolContext) -> bool:
         """Make the change; True when the file is new.

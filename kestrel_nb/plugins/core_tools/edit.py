@@ -19,7 +19,7 @@ from .text import Decoded
 
 
 class WriteFile:
-    """``data``: columns path, bytes and created, one row."""
+    """``data``: columns path, bytes and created, one row; ``diff`` is the change unless it is very long."""
 
     schema = ToolSchema(
         name="write_file",
@@ -49,7 +49,7 @@ class WriteFile:
         verb = "created" if created else "replaced"
         return ToolExecutionResult(
             content=f"{verb} {change.shown}, {size_text(len(change.new))}",
-            data=table(("path", "bytes", "created"), [[change.shown, len(change.new), created]]),
+            data=table(("path", "bytes", "created"), [[change.shown, len(change.new), created]], **change.told()),
         )
 
     def _change(self, workspace: Workspace, args: Mapping[str, Any]) -> Change:
@@ -61,7 +61,7 @@ class WriteFile:
 
 
 class EditFile:
-    """``data``: columns path and line, a row for each replacement."""
+    """``data``: columns path and line, a row for each replacement; ``diff`` is the change unless it is very long."""
 
     schema = ToolSchema(
         name="edit_file",
@@ -100,7 +100,7 @@ class EditFile:
         noun = "line" if len(change.places) == 1 else "lines"
         return ToolExecutionResult(
             content=f"edited {change.shown}: {plural(len(change.places), 'replacement')} at {noun} {lines}",
-            data=table(("path", "line"), [[change.shown, line] for line in change.places]),
+            data=table(("path", "line"), [[change.shown, line] for line in change.places], **change.told()),
         )
 
     def _change(self, workspace: Workspace, args: Mapping[str, Any], context: ToolContext | None = None) -> Change:
