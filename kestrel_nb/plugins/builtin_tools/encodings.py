@@ -39,6 +39,9 @@ def to_bytes(text: str, encoding: str) -> bytes:
             raise ToolCallError("content: must be valid Unicode, without lone surrogates") from None
     plain = _SPACE.sub("", text)
     try:
-        return bytes.fromhex(plain) if encoding == "hex" else binascii.a2b_base64(plain, strict_mode=True)
+        data = bytes.fromhex(plain) if encoding == "hex" else binascii.a2b_base64(plain, strict_mode=True)
+        if to_text(data, encoding, "") != (plain.lower() if encoding == "hex" else plain):
+            raise ValueError(plain)
+        return data
     except ValueError:  # binascii.Error is one
         raise ToolCallError(f"content: is not valid {encoding}; nothing was written", code="invalid_content") from None

@@ -115,7 +115,7 @@ def _told(data: dict[str, Any]) -> ToolExecutionResult:
     for limit in _TRIED_CHARS:
         if len(content) > _MODEL_CHARS:
             content = _json(data, limit)
-    return ToolExecutionResult(content=content, data=data)
+    return ToolExecutionResult(content=content, data=data, is_error=data["exitCode"] is None)
 
 
 def _json(data: dict[str, Any], limit: int) -> str:
