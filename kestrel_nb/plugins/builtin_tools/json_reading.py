@@ -11,6 +11,7 @@ from ...protocol.json_text import MAX_DEPTH
 
 MAX_INPUT = 2_000_000  # characters: reading them holds the interpreter's lock, 0.5 s for as many lists as fit in
 MAX_LEVELS = MAX_DEPTH - 10  # what a result may have, with room for what is around it
+MAX_VALUES = 100_000  # in a result: each is looked at several times on its way, by the loop that everything shares
 NEAR = 20
 
 _TEXT = r'"(?:[^"\\]|\\.)*"'
@@ -40,11 +41,14 @@ def read_json(text: str) -> Any:
         raise JsonFault("nested too deeply to be read") from None
 
 
-def check_levels(value: Any) -> None:
-    """Raise JsonFault when ``value`` is nested deeper than a result may be."""
-    level = [value]
+def check_result(value: Any) -> None:
+    """Raise JsonFault when ``value`` is nested deeper, or has more values in it, than a result may."""
+    level, count = [value], 0
     for _ in range(MAX_LEVELS + 1):
         level = [item for container in level if isinstance(container, (dict, list)) for item in _items(container)]
+        count += len(level)
+        if count > MAX_VALUES:
+            raise JsonFault(f"the result has over {MAX_VALUES:,} values; extract a part of it with path")
         if not level:
             return
     raise JsonFault(f"nested deeper than {MAX_LEVELS} levels; extract a part of it with path")

@@ -12,7 +12,7 @@ from calling import call, calls, is_failure, rows_of
 
 from kestrel_nb.plugins.builtin_tools.json_parse import JsonParse
 from kestrel_nb.plugins.builtin_tools.json_paths import extract
-from kestrel_nb.plugins.builtin_tools.json_reading import MAX_INPUT, MAX_LEVELS
+from kestrel_nb.plugins.builtin_tools.json_reading import MAX_INPUT, MAX_LEVELS, MAX_VALUES
 from kestrel_nb.plugins.builtin_tools.json_transforms import flatten
 from kestrel_nb.runtime.signals import CancelSignal
 from kestrel_nb.runtime.tools import ToolContext
@@ -180,7 +180,14 @@ def test_little_does_not_become_much() -> None:
         assert "extract a part with path" in data["message"]
 
 
-def test_a_long_text_is_refused() -> None:
+def test_long_texts_and_many_values_are_refused() -> None:
+    many = '{"some":[1],"all":[' + "1," * MAX_VALUES + "1]}"
+    assert directly(input=many, path="some") == {"result": [1]}
+    assert directly(input=many, transform="keys") == {"result": ["some", "all"]}
+    for args in ({}, {"path": "all"}, {"transform": "flatten"}):
+        data = directly(input=many, **args)
+        assert is_failure(data)
+        assert data["message"].startswith(f"the result has over {MAX_VALUES:,} values")
     longest = '"' + "x" * (MAX_INPUT - 2) + '"'
     assert directly(input=longest, path="") == {"result": longest[1:-1]}
     data = directly(input=f" {longest}")
