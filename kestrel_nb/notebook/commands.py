@@ -171,7 +171,8 @@ async def _answer(state: NotebookState, word: str, decision: ApprovalDecision) -
     await state.app.sessions.refresh()
     id = state.approval_id(word)
     request = next((item for item in state.app.approvals.pending() if item.id == id), None)
-    session = state.app.sessions.get(request.session_id) if request else None
+    sessions = state.app.sessions  # a session that is not listed may ask as well
+    session = sessions.get(request.session_id) if request and sessions.has(request.session_id) else None
     screen = Screen.for_resumed(state, session) if session and not session.is_running else None
     try:
         state.app.approvals.resolve(id, decision, answered_by="command")

@@ -118,3 +118,25 @@ def test_a_cell_is_offered_what_is_on(kernel: Kernel) -> None:
     offered = set(kernel.ok("print(*(tool.name for tool in model.requests[-1].tools))").text.split())
     assert {"mine", "file-read", "grep", "date-time"} <= offered
     assert not offered & {"shell", "list_variables", "http-fetch", "shell-exec", "image-describe"}
+
+
+ASKING = """import asyncio
+calls = [("mine", {"x": 7})]
+asking = Kestrel(model=ScriptedModel([Reply(tool_calls=calls), "It is done."]), tools=[mine])
+%kestrel use asking
+task = asyncio.create_task(asking.complete_with_tools("go"))
+while not asking.approvals.pending():
+    await asyncio.sleep(0.05)"""
+
+
+@pytest.mark.parametrize("answer", ["approve", "decline"])
+def test_a_question_of_a_session_that_is_not_listed(kernel: Kernel, answer: str) -> None:
+    kernel.ok(f"{OWN}\nfrom kestrel_nb.testing import Reply")
+    kernel.ok(ASKING)
+    assert kernel.ok("waiting = %kestrel inbox\nprint(*waiting.frame['tool'])").text == "mine\n"
+    short = kernel.ok("print(waiting.frame['id'][0])").text.strip()
+    said = kernel.ok(f"%kestrel {answer} {short}").displayed[0]["text/plain"]
+    assert said == f"{answer}d; the run goes on in its own cell"
+    assert kernel.ok("print(await task)").text == "It is done.\n"
+    decided = kernel.ok("print([record.decision.approved for record in asking.approvals.history()])").text
+    assert decided == f"[{answer == 'approve'}]\n"
