@@ -243,3 +243,37 @@ async def test_a_file_of_another_kind_is_not_opened(tmp_path: Path) -> None:
     for path in ("fifo/x", "fifo/x/y"):
         for tool in TOOLS:
             assert failed(await world.call(tool, path)), tool
+
+
+# ---- what went wrong elsewhere ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sibling", ["ROOT-private/secret.txt", "ROOT_private/target"])
+@pytest.mark.parametrize("start", ["../", "$PARENT/", "./a/../../", "$ABS/../", "missing/../../", "$ABS/../ROOT/../"])
+async def test_l01_a_sibling_that_shares_the_prefix(tmp_path: Path, sibling: str, start: str) -> None:
+    world = World(tmp_path, ["a/", "ok.txt"])
+    before = world.outside()
+    for tool in TOOLS:
+        for path in (start + sibling, (start + sibling).rpartition("/")[0]):
+            outcome = await world.call(tool, world.text(path))
+            assert is_violation(outcome), (tool, path, outcome.content)
+            check(world, outcome, before)
+    assert INSIDE in told(await world.call("file-read", world.text("$ABS/ok.txt")))
+
+
+async def test_l02_links_that_lead_outside_and_inside(tmp_path: Path) -> None:
+    links = ["leak => /etc/passwd", "d => /etc", "own => in/f", "folder => in", "in/f"]
+    world = World(tmp_path, links)
+    before = world.outside()
+    for tool in TOOLS:
+        for path in ("leak", "d", "d/hostname", "d/new"):
+            outcome = await world.call(tool, path)
+            assert is_violation(outcome), (tool, path, outcome.content)
+            check(world, outcome, before)
+    for tool, args in (("glob", {"pattern": "**/*"}), ("grep", {"pattern": "."}), ("list_dir", {})):
+        outcome = await world.call(tool, **args)
+        assert not failed(outcome)
+        check(world, outcome, before)
+    for tool in READERS:
+        for path in ("own", "folder/f") if tool != "grep" else ("folder",):
+            assert INSIDE in told(await world.call(tool, path)), (tool, path)

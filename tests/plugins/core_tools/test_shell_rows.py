@@ -392,3 +392,43 @@ async def test_m02_a_timeout_of_a_stubborn_child_keeps_what_came(world: World, m
         result = await run(world, tool, command=f"echo before; echo err >&2; {child} & wait", timeout=1000)
         assert (result.stdout, result.stderr, result.exit_code, result.timed_out) == ("before\n", "err\n", 143, True)
         assert not living(mark)
+
+
+# ---- what went wrong elsewhere ------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize(
+    "started", ["sleep 30 & echo started", "(sleep 30; echo late) & echo started", "yes >&2 & echo started"]
+)
+async def test_m01_what_stays_in_the_background_does_not_hold_the_call(world: World, tool: str, started: str) -> None:
+    result = await run(world, tool, command=started, timeout=15_000)
+    assert (result.stdout, result.exit_code, result.timed_out) == ("started\n", 0, False)
+    assert result.elapsed_s < 8
+
+
+@both
+async def test_m04_bytes_that_are_no_text_are_stored_and_sent(world: World, tool: str) -> None:
+    outcome = await world.call(
+        tool, command="printf 'caf\\xe9 \\xb2\\n'; head -c 64 /dev/urandom; printf '\\xed\\xa0\\x80'"
+    )
+    assert ended(outcome).stdout.startswith("caf\ufffd \ufffd\n")
+    for text in (outcome.content, json.dumps(outcome.data, ensure_ascii=False)):
+        text.encode("utf-8")
+
+
+@both
+@pytest.mark.parametrize("command", ["cat", "read -p 'name? ' x; echo $x", "git init -q . && git commit --allow-empty"])
+async def test_m05_nothing_waits_for_a_person(world: World, tool: str, command: str) -> None:
+    result = await run(world, tool, command=command, timeout=20_000)
+    assert not result.timed_out
+    assert result.elapsed_s < 15
+
+
+@both
+async def test_m05_much_on_one_stream_does_not_hold_the_other(world: World, tool: str) -> None:
+    flood = "import sys; sys.stderr.write('e' * 2_000_000); print('done'); sys.stderr.write('f' * 2_000_000)"
+    result = await run(world, tool, command=f'{sys.executable} -S -c "{flood}"', timeout=20_000)
+    assert (result.stdout, result.exit_code) == ("done\n", 0)
+    assert len(result.stderr) <= CAP
+    assert "of 4,000,000 bytes" in result.stderr
