@@ -24,13 +24,17 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 class SearXNGSearch:
     """A SearXNG instance, such as ``SearXNGSearch("http://localhost:8888")``. Its settings must allow the format json.
 
-    It may be in a private network: its address comes from the user, not from a model.
+    It may be in a private network: its address comes from the user, not from a model. Raises UsageError for an address
+    that can't be used.
     """
 
     def __init__(self, base_url: str, *, network: Network | None = None) -> None:
         from ...sandbox.urls import parse_url
 
-        self._url = str(parse_url(base_url)).rstrip("/")
+        try:
+            self._url = str(parse_url(base_url)).rstrip("/")
+        except ToolCallError as error:
+            raise UsageError(f"SearXNGSearch: {error}") from None
         self._network = network or _network(allow_private=True)
 
     def __repr__(self) -> str:
