@@ -42,6 +42,7 @@ screenshots: $(VENV)/.installed-dev
 benchmarks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python benchmarks/search.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -48,14 +48,20 @@ def open_below(start: Place, parts: tuple[str, ...], flags: int, *, create: bool
 
 def open_descriptor(place: Place, name: str, shown: str) -> int:
     """The regular file ``name``, open for reading. Raises OSError, or ToolCallError when it is none."""
+    return open_known(place, name, shown)[0]
+
+
+def open_known(place: Place, name: str, shown: str) -> tuple[int, os.stat_result]:
+    """The same, with its status."""
     path, where = at(place, name)
     descriptor = os.open(path, os.O_RDONLY | FILE, **where)
     try:
-        check_regular(os.fstat(descriptor), shown)
+        status = os.fstat(descriptor)
+        check_regular(status, shown)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, status
 
 
 def stat_in(place: Place, name: str) -> os.stat_result:
@@ -66,12 +72,13 @@ def stat_in(place: Place, name: str) -> os.stat_result:
 
 def check_regular(status: os.stat_result, shown: str) -> None:
     """Raise OSError or ToolCallError unless this is the status of a regular file."""
+    if stat.S_ISREG(status.st_mode):
+        return
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolCallError(f"{shown} is a pipe, socket or device; only regular files can be used", code="not_a_file")
+    raise ToolCallError(f"{shown} is a pipe, socket or device; only regular files can be used", code="not_a_file")
 
 
 def at(place: Place, name: str) -> tuple[str, dict[str, Any]]:

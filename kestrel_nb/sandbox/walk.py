@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from .paths import printable_name
-from .places import FOLDER, Place, close_place, open_below, open_descriptor
+from .places import FOLDER, Place, close_place, open_below, open_descriptor, open_known
 
 MAX_TRAIL = 64  # folders held open at once; deeper ones are looked up from the last of these
 Keep = Callable[[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]  # of (folder below the start, names), names
@@ -66,9 +66,9 @@ def read_listed(walked: Walked, name: str, limit: int) -> tuple[bytes, BinaryIO 
 
     Raises OSError, or ToolCallError when it is no regular file any more.
     """
-    descriptor = open_descriptor(walked.place, name, name)
+    descriptor, status = open_known(walked.place, name, name)
     try:
-        size = min(os.fstat(descriptor).st_size, limit)
+        size = min(status.st_size, limit)
         data = os.read(descriptor, size + 1)
         if size < limit and len(data) == size:
             return data, None

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 
+from .needed import needed_texts
+
 HIGH = r"[\x80-\xff]{1,4}"  # one character beyond ASCII, in UTF-8 or in an encoding of one byte for each
 ANY = rf"(?:[\x00-\x09\x0b-\x7f]|{HIGH})"
-# A file in UTF-16 or UTF-32, or one that may be: its mark, or NULs two bytes apart.
-WIDE = r"\xff\xfe|\xfe\xff|\x00[^\x00\x0a]\x00|\x00$"
+_MARKS = r"\xff\xfe|\xfe\xff"  # of UTF-16 and UTF-32
+_NULS = r"\x00[^\x00\x0a]\x00|\x00$"  # two bytes apart, as in every file that is taken for UTF-16 without a mark
 MAX_REPEAT = 8  # larger numbers are left open: ripgrep unrolls them
 MAX_LENGTH = 2_000
+MIN_WIDE = 3  # characters; shorter texts are in binary files by chance
 _SETS = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\x09\x0b-\x0d\x1c-\x20"}
 _CONTROLS = {"t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_FOLDED = "iksIKS"  # characters beyond ASCII are equal to these where case does not count
+# Where case does not count, these are equal to characters beyond ASCII.
+_FOLDED = {"i": r"\xc4[\xb0\xb1]", "k": r"\xe2\x84\xaa", "s": r"\xc5\xbf"}
 _GROUP = re.compile(r"\?(:|>|=|!|<=|<!|P?<[^\W\d]\w*>)")
 _REPEAT = re.compile(r"(?:([*+?])|\{(\d*)(,?)(\d*)\})[?+]?")
 
@@ -26,8 +30,7 @@ class _Unknown(Exception):
 
 def approximation(pattern: str, *, ignore_case: bool = False) -> str | None:
     """The coarser expression; None when there is none, or when it would match every line."""
-    if pattern.startswith("(?i)"):
-        pattern, ignore_case = pattern[4:], True
+    pattern, ignore_case = _without_flag(pattern, ignore_case)
     reader = _Reader(pattern, ignore_case)
     try:
         found = reader.alternatives()
@@ -36,6 +39,23 @@ def approximation(pattern: str, *, ignore_case: bool = False) -> str | None:
     if reader.at < len(pattern) or len(found) > MAX_LENGTH or re.search(found.encode(), b""):
         return None
     return found
+
+
+def wide_approximation(pattern: str, *, ignore_case: bool = False) -> str:
+    """The same for files in UTF-16 and UTF-32: all with a mark, and those without one that may match."""
+    pattern, ignore_case = _without_flag(pattern, ignore_case)
+    texts = [text.decode("ascii") for text in needed_texts(pattern) or [b""]]
+    if ignore_case:
+        texts = [max(re.split("[iksIKS]", text), key=len) for text in texts]
+    if min(map(len, texts)) < MIN_WIDE:
+        return f"{_MARKS}|{_NULS}"
+    return "|".join(
+        [_MARKS, *(r"\x00".join(_cases(char) if ignore_case else _byte(char) for char in t) for t in texts)]
+    )
+
+
+def _without_flag(pattern: str, ignore_case: bool) -> tuple[str, bool]:
+    return (pattern[4:], True) if pattern.startswith("(?i)") else (pattern, ignore_case)
 
 
 class _Reader:
@@ -88,10 +108,10 @@ class _Reader:
             raise _Unknown
         if not char.isascii():
             return ANY if self._ignore_case else HIGH
-        if not self._ignore_case or not char.isalpha():
+        if not self._ignore_case:
             return _byte(char)
-        both = f"[{char.lower()}{char.upper()}]"
-        return f"(?:{both}|{HIGH})" if char in _FOLDED else both
+        more = _FOLDED.get(char.lower())
+        return f"(?:{_cases(char)}|{more})" if more else _cases(char)
 
     def _escaped(self) -> str:
         char = self._take()
@@ -180,6 +200,10 @@ def _meant(char: str) -> str:
     if char.isalnum() or not char.isascii():
         raise _Unknown
     return char
+
+
+def _cases(char: str) -> str:
+    return f"[{char.lower()}{char.upper()}]" if char.isalpha() else _byte(char)
 
 
 def _byte(char: str) -> str:

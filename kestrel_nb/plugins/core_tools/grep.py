@@ -16,7 +16,7 @@ from ...sandbox.output import clip, plural
 from ...sandbox.walk import read_listed
 from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
-from .approximate import approximation
+from .approximate import approximation, wide_approximation
 from .chunks import BLOCK, Chunk, chunks
 from .match import LineMatcher
 from .patterns import Ignored, NamePattern
@@ -106,7 +106,7 @@ class Grep:
         room = 0 if only_counts else min(int(args.get("max_results") or MAX_MATCHES), MAX_MATCHES)
         tally = Tally(room, min(int(args.get("context") or 0), MAX_CONTEXT))
         try:
-            for path, data, more in self._files(workspace, args, context.signal, tick):
+            for path, data, more in self._files(workspace, args, context.signal, tally, tick):
                 with suppress(OSError):  # a disk that fails in the middle of a file
                     _search(path, chunks(data, more), matcher, tally, tick)
         except OutOfTime:
@@ -114,7 +114,12 @@ class Grep:
         return self._result(tally, only_counts)
 
     def _files(
-        self, workspace: Workspace, args: Mapping[str, Any], signal: CancelSignal, tick: Callable[[], None]
+        self,
+        workspace: Workspace,
+        args: Mapping[str, Any],
+        signal: CancelSignal,
+        tally: Tally,
+        tick: Callable[[], None],
     ) -> Iterator[_File]:
         """Every file to look at: how to get its workspace path, its beginning, and the rest when it is large."""
         start = args.get("path") or "."
@@ -128,11 +133,12 @@ class Grep:
         advice = Advice(
             workspace,
             real,
-            approximation(args["pattern"], ignore_case=bool(args.get("ignore_case"))),
+            _expression(args["pattern"], bool(args.get("ignore_case"))),
             names=args.get("glob"),
             hidden=pattern is not None and pattern.hidden,
             tick=tick,
             after_files=self._alone_files,
+            hits=lambda: len(tally.counts),
         )
         search = Search(
             workspace=workspace,
@@ -145,7 +151,6 @@ class Grep:
         for found in search.files():
             names = _fitting(pattern, found) if pattern else found.names
             for name in advice.among(found.below, names):
-                tick()
                 try:
                     data, more = read_listed(found.folder, name, BLOCK)
                 except (OSError, ToolCallError):  # it has vanished or become something else meanwhile
@@ -169,6 +174,12 @@ class Grep:
         return ToolExecutionResult(
             content=clip(_content(tally, only_counts), self._settings.max_output_chars), data=data
         )
+
+
+def _expression(pattern: str, ignore_case: bool) -> str | None:
+    """What ripgrep is asked for, None when it can't help."""
+    found = approximation(pattern, ignore_case=ignore_case)
+    return f"{found}|{wide_approximation(pattern, ignore_case=ignore_case)}" if found else None
 
 
 def _fitting(pattern: NamePattern, found: Found) -> Sequence[str]:

@@ -42,10 +42,13 @@ class NamePattern:
         self._first = () if odd else tuple(takewhile(lambda folder: not _MAGIC.search(folder), folders))
 
     def select(self, folder: str, names: Sequence[str]) -> Sequence[str]:
-        """Those of ``names`` that fit; they lie in ``folder``, a path without slashes at its ends or ""."""
+        """Those of ``names`` that fit; they lie in ``folder``, a path without slashes at its ends or "".
+
+        None of them may be hidden unless ``hidden`` is true.
+        """
         near = [name for name in names if name.endswith(self._tail)] if self._tail else names
         if self._all_with_tail:  # what most patterns are, told without the engine
-            return [name for name in near if not name.startswith(".")] if self._everywhere or not folder else ()
+            return near if self._everywhere or not folder else ()
         prefix = "" if self._by_name or not folder else f"{folder}/"
         try:
             return [name for name in near if self._fits(prefix + printable_name(name))]

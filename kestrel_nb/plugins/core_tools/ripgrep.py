@@ -16,7 +16,6 @@ from pathlib import Path
 from ...sandbox.paths import printable_name
 from ...sandbox.places import Place
 from ...sandbox.workspace import Workspace
-from .approximate import WIDE
 
 ALONE_FILES = 500  # so many are looked at before ripgrep is asked: starting it takes as long
 ALONE_BYTES = 4 << 20
@@ -40,7 +39,10 @@ def _is_below(program: str, root: Path) -> bool:
 
 
 class Advice:
-    """Which files below ``start`` to look at: all, until the search turns out to be large and ripgrep is asked."""
+    """Which files below ``start`` to look at: all, until the search turns out to be large and ripgrep is asked.
+
+    ``hits`` tells in how many files something was found.
+    """
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Advice:
         hidden: bool = False,
         names: str | None = None,
         after_files: int = ALONE_FILES,
+        hits: Callable[[], int] = lambda: 0,
     ) -> None:
         self._workspace = workspace
         self._start = start
@@ -59,7 +62,8 @@ class Advice:
         self._tick = tick
         self._hidden = hidden
         self._name_pattern = names
-        self._left_files, self._left_bytes = after_files, ALONE_BYTES
+        self._hits = hits
+        self._seen, self._seen_bytes, self._after_files = 0, 0, after_files
         self._files: frozenset[str] | None = None
         self._folders: frozenset[str] = frozenset()
 
@@ -71,18 +75,20 @@ class Advice:
         """Those of the files ``names`` in ``folder`` that may match, as far as is known when it is their turn."""
         prefix = f"{folder}/" if folder else ""
         for name in names:
-            if self._expression is not None and (self._left_files <= 0 or self._left_bytes <= 0):
+            if self._expression and (self._seen >= self._after_files or self._seen_bytes > ALONE_BYTES):
                 self._hear(self._expression)
             if self._files is None or prefix + printable_name(name) in self._files:
                 yield name
 
     def saw(self, size: int) -> None:
         """Note that a file of so many bytes was looked at."""
-        self._left_files -= 1
-        self._left_bytes -= size
+        self._seen += 1
+        self._seen_bytes += size
 
     def _hear(self, expression: str) -> None:
         self._expression = None  # it is asked once
+        if self._hits() * 2 > self._seen:
+            return  # where most files match, to be told which costs more than it saves
         self._files = self._ask(expression)
         self._folders = frozenset(folder for path in self._files or () for folder in _above(path))
 
@@ -99,7 +105,7 @@ class Advice:
             "--files-with-matches",
             "--null",
             "-e",
-            f"(?-u)(?:{expression}|{WIDE})",
+            f"(?-u)(?:{expression})",
             "--",
             "./",
         ]
