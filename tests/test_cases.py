@@ -54,6 +54,7 @@ HELD = {
     "M05": "plugins/core_tools/test_shell_rows.py::m05",
     "N01": "sandbox/test_network.py::n01",
     "N02": "sandbox/test_network.py::n02",
+    "N05": "plugins/core_tools/test_web_fetch.py::n05",
     "O01": "runtime/test_validation.py::o01",
     "O02": "runtime/test_validation.py::wording",
     "O04": "runtime/test_validation.py::o04",
