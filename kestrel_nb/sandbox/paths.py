@@ -1,7 +1,8 @@
 """Where a path that a model gives really leads, and whether that is inside the workspace.
 
 Every tool resolves here. A path may be relative to the workspace or absolute; links are followed and the place they
-lead to is what counts, compared by whole segments. There is no tilde, variable or URL expansion.
+lead to is what counts, compared by whole segments. There is no tilde, variable or URL expansion. A hard link can't be
+told from any other file: one that somebody made in the workspace can be read, but is replaced, never written through.
 """
 
 from __future__ import annotations

@@ -105,6 +105,16 @@ async def test_stopping_keeps_what_came_and_leaves_no_process(tmp_path: Path, ma
     assert not living(mark)
 
 
+async def test_stopping_at_once_starts_nothing_or_ends_it(tmp_path: Path, mark: str) -> None:
+    async def stopped() -> None:
+        return None
+
+    for size in (0, 120_000):  # the order fits into the pipe, or does not
+        result = await run(f"{sleeper(mark)}; : {'x' * size}", tmp_path, stop=stopped)
+        assert (result.exit_code, result.reason, result.stdout) == (143, "cancelled", b"")
+        assert not living(mark)
+
+
 async def test_cancelling_the_task_leaves_no_process(tmp_path: Path, mark: str) -> None:
     task = asyncio.ensure_future(run(f"setsid {sleeper(mark)} & {sleeper(mark)}", tmp_path))
     await asyncio.to_thread(until, lambda: len(living(mark)) >= 2)
