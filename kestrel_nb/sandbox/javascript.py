@@ -21,7 +21,7 @@ from typing import Any
 
 from ..protocol.errors import ToolCallError
 from .child import ChildDied, run_child
-from .output import clip
+from .paths import quoted
 
 WORKER = Path(__file__).with_name("javascript_worker.py")
 HEAP_BYTES = 128 * 1024 * 1024
@@ -127,7 +127,7 @@ async def match(
     limits = {"max_matches": MAX_MATCHES, "max_output": MAX_TEXT}
     answer, _ = await _run("match", {**order, **limits}, timeout_s, ESCAPED * 2 * MAX_TEXT, stop)
     if "invalid" in answer:
-        raise PatternError(f"Invalid regular expression: /{clip(pattern, 200)}/{flags}: {answer['invalid']}")
+        raise PatternError(f"Invalid regular expression: /{_shown(pattern)}/{_shown(flags)}: {answer['invalid']}")
     if "error" in answer:
         raise PatternError(answer["error"])
     return answer
@@ -143,9 +143,16 @@ async def _run(
     found = await run_child(
         WORKER, head | order, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES, max_bytes=max_bytes, stop=stop
     )
-    if "failed" in found:
-        raise (JavaScriptError if kind == "evaluate" else PatternError)(found["failed"])
+    if "failed" in found:  # the engine gave up: nearly always for want of memory
+        raise (JavaScriptError if kind == "evaluate" else PatternError)(
+            f"the work could not be done: {found['failed']}"
+        )
     return found["answer"], found["ms"]
+
+
+def _shown(text: str) -> str:
+    """``text`` in one short line that can be printed."""
+    return quoted(text)[1:-1]
 
 
 def _output(text: str, total: int) -> str:

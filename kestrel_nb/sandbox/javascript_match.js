@@ -4,10 +4,26 @@
 
   function compiled(order) {
     try {
-      return new RegExp(order.pattern, order.flags);
+      return new RegExp(mended(order.pattern, order.flags), order.flags);
     } catch (error) {
       return error.message;
     }
+  }
+
+  // Under the flag v, quickjs-ng 0.17 refuses a "-" outside of classes, which stands for itself there.
+  function mended(pattern, flags) {
+    if (!flags.includes("v")) return pattern;
+    const parts = [];
+    let depth = 0;
+    for (let at = 0; at < pattern.length; at++) {
+      const char = pattern[at];
+      const isModifier = /\(\?[a-z]*$/.test(pattern.slice(Math.max(0, at - 5), at));
+      if (char === "\\") parts.push(char, pattern[++at]);
+      else parts.push(char === "-" && !depth && !isModifier ? "\\x2d" : char);
+      if (char === "[") depth++;
+      else if (char === "]" && depth) depth--;
+    }
+    return parts.join("");
   }
 
   // Matches up to `max_matches` and `max_output` characters, and whether there are more.

@@ -26,7 +26,7 @@ def main() -> None:
     """Do what the order says."""
     order = sys.stdin.buffer.read().decode("ascii")
     sys.path.append(os.fsdecode(bytes.fromhex(order.split('"', 4)[3])))
-    import _quickjs  # not quickjs, which starts a thread
+    import _quickjs  # type: ignore[import-not-found]  # not quickjs, which starts a thread
 
     context = _quickjs.Context()
     context.set_max_stack_size(stack_size())
