@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -137,6 +138,7 @@ async def _request(reader: asyncio.StreamReader, tls: bool) -> Seen:
     return Seen(line, headers, await reader.readexactly(int(headers.get("content-length", 0))), tls)
 
 
+@cache
 def server_tls() -> ssl.SSLContext:
     """A certificate for pub.test, a.test, b.test and 8.8.8.8 by the authority in ``authority.pem``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

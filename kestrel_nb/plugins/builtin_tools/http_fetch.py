@@ -80,7 +80,7 @@ class HttpFetch:
     def preview(self, args: Mapping[str, Any], context: ToolContext) -> Preview:
         """The request as it is sent: the address in its one clear form, secrets in headers hidden."""
         try:
-            request = _checked(args)
+            request = self._checked(args)
         except NetworkError as error:  # the call answers with the same words; a preview that raised would end it
             return TextPreview(title="http-fetch will send nothing", text=str(error))
         return RequestPreview(
@@ -94,7 +94,7 @@ class HttpFetch:
     async def execute(self, args: Mapping[str, Any], context: ToolContext) -> ToolExecutionResult:
         """Send the request; see the class for what comes back."""
         try:
-            request = _checked(args)
+            request = self._checked(args)
             if context.preview is not None and context.preview.digest != request.digest:
                 return failure(CHANGED)
             response = await self._network.fetch(
@@ -110,8 +110,14 @@ class HttpFetch:
             return failure(str(error))
         return answer(_data(response))
 
+    def _checked(self, args: Mapping[str, Any]) -> _Request:
+        request = _read(args)
+        if request.url.is_ip:  # a name is looked up, and judged, when the request is sent
+            self._network.judge(request.url, [request.url.host])
+        return request
 
-def _checked(args: Mapping[str, Any]) -> _Request:
+
+def _read(args: Mapping[str, Any]) -> _Request:
     """Raises NetworkError for what can't be sent."""
     method = str(args.get("method") or "GET").upper()
     if method not in METHODS:
