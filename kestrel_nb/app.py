@@ -42,8 +42,8 @@ class Kestrel:
 
     ``model`` is an id, a LanguageModel, or None for the configured default (``demo``). ``workspace`` is the folder
     that every file tool stays in; the folder of a store is closed to them, also in there. ``tools`` are tools of your
-    own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names.
-    Without ``store`` sessions live in memory. ``approve`` may answer approvals in code:
+    own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names; an
+    object takes the place of the one of its name. Without ``store`` sessions live in memory. ``approve`` may answer approvals in code:
     ``async (request, signal) -> bool or ApprovalDecision``. ``built_in_tools`` says which of the built-in tools there
     are, and how far they reach; ``tool_policy`` narrows the tools of the whole application.
 
@@ -85,12 +85,18 @@ class Kestrel:
         self.sessions = SessionManager(self._options(store, approve, resolve_permission, rules))
         self.events = AppEvents(self.sessions)
         self.plugins = PluginRegistry(self._plugin_context)
+        self._register(tuple(plugins), built_in_tools)
+
+    def _register(self, given: Sequence[Plugin | str], built_in_tools: BuiltInToolConfig | None) -> None:
+        objects = {getattr(plugin, "name", None) for plugin in given if not isinstance(plugin, str)}
         configured = self.config.built_in_tools(built_in_tools)
+        if configured is not None and BUILT_IN_TOOLS in objects:
+            raise UsageError(f'the built-in tools are configured twice: in the plugin "{BUILT_IN_TOOLS}" and beside it')
         implied = () if built_in_tools is None else (BUILT_IN_TOOLS,)
-        for plugin in (*self.config.plugins, *implied, *plugins):
+        for plugin in (*self.config.plugins, *implied, *given):
             if not isinstance(plugin, str):
                 self.plugins.register(plugin)
-            elif self.plugins.get(plugin) is None:  # naming one twice is no mistake
+            elif plugin not in objects and self.plugins.get(plugin) is None:  # naming one twice is no mistake
                 self.plugins.register(plugin_named(plugin, built_in_tools=configured))
 
     def _make_models(self, model: str | LanguageModel | None) -> ModelRegistry:

@@ -91,14 +91,18 @@ async def test_without_the_plugin_and_with_it_again() -> None:
         assert app.plugins.absent_tools() == {}
     async with Kestrel(config=config, built_in_tools=BuiltInToolConfig(enabled=["date-time"])) as app:
         assert names(app) == CORE | {"date-time"}
-    async with Kestrel(config=config, plugins=[BuiltInTools(BuiltInToolConfig(enabled=["math-eval"]))]) as app:
-        assert names(app) == CORE | {"math-eval"}
+    plugin = BuiltInTools(BuiltInToolConfig(enabled=["math-eval"]))
+    for each in (config, KestrelConfig()):
+        async with Kestrel(config=each, plugins=[plugin]) as app:
+            assert names(app) == CORE | {"math-eval"}
+            assert app.plugins.get("builtin-tools") is plugin
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"built_in_tools": {"enabled": []}}, "built_in_tools must be a BuiltInToolConfig"),
+        ({"built_in_tools": BuiltInToolConfig(), "plugins": [BuiltInTools()]}, "configured twice"),
         ({"config": KestrelConfig(plugin_config={"builtin-tools": {"enable": []}})}, "did you mean enabled?"),
         ({"config": KestrelConfig(plugin_config={"builtin-tools": {"enabled": ["x"]}})}, "is no built-in tool"),
         ({"config": KestrelConfig(plugin_config={"builtin-tools": {"shellTimeout": True}})}, "shell_timeout"),
