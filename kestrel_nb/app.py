@@ -43,9 +43,9 @@ class Kestrel:
     ``model`` is an id, a LanguageModel, or None for the configured default (``demo``). ``workspace`` is the folder
     that every file tool stays in; the folder of a store is closed to them, also in there. ``tools`` are tools of your
     own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names; an
-    object takes the place of the one of its name. Without ``store`` sessions live in memory. ``approve`` may answer approvals in code:
-    ``async (request, signal) -> bool or ApprovalDecision``. ``built_in_tools`` says which of the built-in tools there
-    are, and how far they reach; ``tool_policy`` narrows the tools of the whole application.
+    object takes the place of the one of its name. Without ``store`` sessions live in memory. ``approve`` may answer
+    approvals in code: ``async (request, signal) -> bool or ApprovalDecision``. ``built_in_tools`` says which of the
+    built-in tools there are, and how far they reach; ``tool_policy`` narrows the tools of the whole application.
 
     Raises UsageError when the workspace is no folder or the configuration is wrong, ModelNotFoundError for an unknown
     model, ToolSchemaError for a tool that can't be used, PluginError for an unknown plugin.
