@@ -13,6 +13,7 @@ import pytest
 from site_server import Answer, Site
 from stage import Stage, results
 
+from kestrel_nb.plugins.core_tools import readable
 from kestrel_nb.plugins.core_tools.settings import CoreSettings
 from kestrel_nb.plugins.core_tools.web import MAX_BYTES, UNTRUSTED, WebFetch
 from kestrel_nb.protocol.codec import dumps, parse_call
@@ -186,6 +187,16 @@ ODD = {
 async def test_no_page_hangs_or_crashes(name: str) -> None:
     html, expected = ODD[name]
     assert expected in await page(html)
+
+
+async def test_a_page_that_takes_too_long_to_convert_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readable, "CONVERT_S", 0.001)
+    async with Site() as site:
+        site.page("/", "<p>x</p>" * 200_000)
+        outcome = await fetch(site, "http://example.com/")
+    assert outcome.state == "failed"
+    assert "could not be converted (stopped after 0.001 s)" in outcome.content
+    assert 'format "source" gives it as it is' in outcome.content
 
 
 async def test_a_page_that_is_all_navigation_is_read_all_the_same() -> None:
