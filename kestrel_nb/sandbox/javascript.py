@@ -33,6 +33,7 @@ MAX_TEXT = 5_000_000  # also of all matches together, and of a text with replace
 MAX_PATTERN = 100_000
 MAX_MATCHES = 10_000
 MAX_DEPTH = 100
+MAX_MESSAGE = 500
 ESCAPED = 6  # bytes of the longest character in JSON, as in \u001b
 
 Stop = Callable[[], Awaitable[Any]]
@@ -166,8 +167,8 @@ def _error(error: dict[str, str], stdout: str, ms: int) -> JavaScriptError:
     name, message = error["name"], error["message"]
     place = re.search(r"<(?:evalScript|input|eval)>:(\d+)", error["stack"])
     line = int(place[1]) if place else None
-    said = f"{name}: {message}" if name and message else name or message
-    return JavaScriptError(said, name=name or None, line=line, stdout=stdout, execution_ms=ms)
+    said = " ".join((f"{name}: {message}" if name and message else name or message).split())
+    return JavaScriptError(said[:MAX_MESSAGE], name=name or None, line=line, stdout=stdout, execution_ms=ms)
 
 
 def _plain(text: str) -> Any:
