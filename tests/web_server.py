@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -70,12 +69,13 @@ class Web:
     seen: list[Seen] = field(default_factory=list)
     lookups: list[str] = field(default_factory=list)
     dialled: list[tuple[str, int]] = field(default_factory=list)
+    sni: list[str | None] = field(default_factory=list)
     _servers: list[asyncio.Server] = field(default_factory=list)
     _ports: dict[bool, int] = field(default_factory=dict)
     _open: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Web:
-        for tls in (None, server_tls()):
+        for tls in (None, server_tls(self.sni)):
             server = await asyncio.start_server(self._begin(tls is not None), "127.0.0.1", 0, ssl=tls)
             self._servers.append(server)
             self._ports[tls is not None] = server.sockets[0].getsockname()[1]
@@ -138,10 +138,13 @@ async def _request(reader: asyncio.StreamReader, tls: bool) -> Seen:
     return Seen(line, headers, await reader.readexactly(int(headers.get("content-length", 0))), tls)
 
 
-@cache
-def server_tls() -> ssl.SSLContext:
-    """A certificate for pub.test, a.test, b.test and 8.8.8.8 by the authority in ``authority.pem``."""
+def server_tls(names: list[str | None]) -> ssl.SSLContext:
+    """A certificate for pub.test, a.test, b.test and 8.8.8.8 by the authority in ``authority.pem``.
+
+    ``names`` gets the server name of every handshake.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sni_callback = lambda connection, name, _: names.append(name)
     key = base64.encodebytes(base64.b64decode((DATA / "server-key.der.b64").read_bytes())).decode()
     mark = "EC PRIVATE KEY-----"
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..protocol.errors import CancelledByUser
-from .addresses import refusal
+from .addresses import is_this_machine, refusal
 from .decoding import ACCEPTED, decoder
 from .headers import across_origins, sendable, without_body
 from .network_error import NetworkError as NetworkError
@@ -108,7 +108,7 @@ class Network:
             response = await self._hop(request, max_bytes)
             if not _leads_on(response):
                 return response
-            request = redirected(request, response.status, response.headers["location"])
+            request = _redirected(request, response.status, response.headers["location"])
         raise NetworkError(f"more than {MAX_REDIRECTS} redirects; ask for the last address itself: {request.url}")
 
     async def _hop(self, request: _Request, max_bytes: int) -> Response:
@@ -125,19 +125,26 @@ class Network:
                 return response  # its body is of no use
             return await _with_body(response, answer, max_bytes)
 
-    async def _judged(self, url: Url) -> Sequence[str]:
-        """The addresses of the host, each of which may be dialled. Raises NetworkError when one may not."""
-        addresses = [url.host] if url.is_ip else await _looked_up(self._resolve, url.host)
+    def judge(self, url: Url, addresses: Sequence[str]) -> None:
+        """Raises NetworkError (``network_refused``) when one of the addresses of ``url`` must not be dialled."""
         for address in addresses:
-            if reason := refusal(address, allow_private=self.allow_private):
+            reason = refusal(address, allow_private=self.allow_private)
+            if reason is None and not self.allow_private and is_this_machine(address):
+                reason = "an address of this machine"
+            if reason:
                 what = f"{url.host} is" if url.is_ip else f"{url.host} leads to"
                 settable = "" if refusal(address, allow_private=True) else "; a person can allow private networks"
                 message = f"{what} {reason}, and requests there are refused; use a public address{settable}"
                 raise NetworkError(message, code="network_refused")
+
+    async def _judged(self, url: Url) -> Sequence[str]:
+        """The addresses of the host, each of which may be dialled."""
+        addresses = [url.host] if url.is_ip else await _looked_up(self._resolve, url.host)
+        self.judge(url, addresses)
         return addresses
 
 
-def redirected(request: _Request, status: int, location: str) -> _Request:
+def _redirected(request: _Request, status: int, location: str) -> _Request:
     """The next request, by the rules of fetch.spec.whatwg.org (HTTP-redirect fetch)."""
     url = follow(request.url, location)
     new = replace(request, url=url)

@@ -403,6 +403,8 @@ class TestTLS:
             for host in ("pub.test", "8.8.8.8"):
                 assert (await get(web, f"https://{host}/")).body == b"safe"
             assert web.seen[0].tls
+            assert web.sni == ["pub.test", None]
+            assert web.seen[0].headers["host"] == "pub.test"
             assert "not trusted" in str(await refused(get(web, "https://other.test/")))
 
     async def test_an_authority_that_nobody_knows_is_not_trusted(self) -> None:
