@@ -8,6 +8,7 @@ known or not. An IPv4 address that stands inside an IPv6 address is judged as we
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
@@ -90,6 +91,20 @@ def refusal(address: str, *, allow_private: bool = False) -> str | None:
     if isinstance(ip, IPv6Address) and ip.scope_id is not None:
         return "an address with a zone, which belongs to one machine"
     return _judged(ip, allow_private)
+
+
+def is_this_machine(address: str) -> bool:
+    """Whether the IP address is one of this machine's own, also a public one: its services may trust it.
+
+    The system is asked which address it would speak from; nothing is sent.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))  # any port: UDP has no handshake
+            return bool(probe.getsockname()[0] == address)
+    except OSError:  # no way there at all
+        return False
 
 
 def _judged(ip: Address, allow_private: bool) -> str | None:

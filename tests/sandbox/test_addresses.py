@@ -1,13 +1,15 @@
 """Which addresses may be dialled: every block of the registries, everything around them, and every disguise."""
 
 import ipaddress
+import socket
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kestrel_nb.sandbox.addresses import METADATA, PRIVATE, SPECIAL, refusal
+from kestrel_nb.sandbox.addresses import METADATA, PRIVATE, SPECIAL, is_this_machine, refusal
 
 
 def words(text: str) -> list[str]:
@@ -136,3 +138,11 @@ def test_what_is_no_plain_address_is_refused(text: str) -> None:
 @given(st.text())
 def test_no_text_raises(text: str) -> None:
     refusal(text)
+
+
+def test_the_addresses_of_this_machine_are_known() -> None:
+    assert is_this_machine("127.0.0.1")
+    assert not is_this_machine("93.184.216.34")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):  # where there is a way out
+        probe.connect(("93.184.216.34", 9))
+        assert is_this_machine(probe.getsockname()[0])

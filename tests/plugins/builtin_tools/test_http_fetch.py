@@ -201,7 +201,10 @@ class TestQuestion:
             assert set(preview.headers) <= set(web.seen[0].headers)
             assert web.seen[0].headers["host"] == "8.8.8.8"
 
-    @pytest.mark.parametrize("url", ["http://example.com\\@127.0.0.1/", "javascript:alert(1)", "http://a b/"])
+    @pytest.mark.parametrize(
+        "url",
+        ["http://example.com\\@127.0.0.1/", "javascript:alert(1)", "http://a b/", "http://0x7f.1/", "http://[::1]/"],
+    )
     async def test_the_person_sees_that_nothing_will_be_sent(self, url: str) -> None:
         async with Web() as web:
             fetch = Fetcher(web)
