@@ -19,6 +19,7 @@ from ..sandbox.workspace import Workspace
 
 PROGRESS_S = 0.25
 LAST_LINE = 200
+MAX_VARIABLE = 200  # characters of a variable's name: a person shall be able to read it on a card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +94,9 @@ def _check_command(command: str) -> None:
 
 def _check_variable(name: str, value: str) -> None:
     _check_text("env", name)
-    if not name or "=" in name:
-        raise ToolCallError('env: a name must not be empty or contain "="')
-    _check_text(f"env.{name[:100]}", value)
+    if not name or "=" in name or len(name) > MAX_VARIABLE or not name.isprintable():
+        raise ToolCallError(f'env: a name must be printable, of 1 to {MAX_VARIABLE} characters, and without "="')
+    _check_text(f"env.{name}", value)
 
 
 def _check_text(what: str, text: str) -> None:

@@ -66,6 +66,7 @@ class Supervisor:
         os.fchdir(cwd) if isinstance(cwd, int) else os.chdir(cwd)
         if isinstance(cwd, int):
             os.close(cwd)
+        out = os.dup(1)  # the command's own standard output is another one
         child = subprocess.Popen(
             [self.order["shell"], "-c", self.order["command"]],
             stdin=subprocess.DEVNULL,
@@ -73,12 +74,13 @@ class Supervisor:
             stderr=subprocess.PIPE,
             env=self.order["environment"],
             start_new_session=True,
+            preexec_fn=lambda: send("p", str(os.getpid()).encode(), out),  # told before the command can do anything
         )
+        os.close(out)
         for pipe, kind in ((child.stdout, "o"), (child.stderr, "e")):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
                 self.selector.register(pipe.fileno(), selectors.EVENT_READ, kind)
-        send("p", str(child.pid).encode())
         return child
 
     def watch(self, child: subprocess.Popen[bytes]) -> str:
@@ -129,12 +131,12 @@ class Supervisor:
         send("x", json.dumps({"exit_code": code, "reason": reason, **totals}).encode())
 
 
-def send(kind: str, data: bytes) -> None:
+def send(kind: str, data: bytes, out: int = 1) -> None:
     """Write one frame. When nobody reads any more, go on: the processes still have to be ended."""
     frame = memoryview(kind.encode() + struct.pack(">I", len(data)) + data)
     with contextlib.suppress(BrokenPipeError):
         while frame:
-            frame = frame[os.write(1, frame) :]
+            frame = frame[os.write(out, frame) :]
 
 
 def become_subreaper() -> None:

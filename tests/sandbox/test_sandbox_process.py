@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -216,3 +217,33 @@ async def test_a_command_that_kills_its_watcher_is_ended_too(tmp_path: Path, mar
     with pytest.raises(ToolCallError, match="ended the process that watches it"):
         await run(f"{sleeper(mark)} & kill -9 $PPID; {sleeper(mark)}", tmp_path)
     await asyncio.to_thread(until, lambda: not living(mark))
+
+
+@pytest.mark.parametrize("meddling", ["kill -STOP $PPID", "(while :; do kill -STOP $PPID; done) &"])
+async def test_a_command_that_stops_its_watcher_is_ended_too(tmp_path: Path, mark: str, meddling: str) -> None:
+    with pytest.raises(ToolCallError, match="stopped the process that watches it"):
+        await run(
+            f"{meddling} {sleeper(mark)}" if meddling.endswith("&") else f"{meddling}; {sleeper(mark)}",
+            tmp_path,
+            timeout_s=0.5,
+        )
+    await asyncio.to_thread(until, lambda: not living(mark))
+
+
+@pytest.mark.parametrize("frame", ["z\\0\\0\\0\\1z", "o\\377\\377\\377\\377", "\\377\\377\\377\\377\\377"])
+async def test_a_command_that_speaks_for_its_watcher_is_ended(tmp_path: Path, mark: str, frame: str) -> None:
+    with pytest.raises(ToolCallError, match="the process that watches it"):
+        await run(f"printf '{frame}' >/proc/$PPID/fd/1; {sleeper(mark)}", tmp_path)
+    await asyncio.to_thread(until, lambda: not living(mark))
+
+
+async def test_a_process_that_can_not_be_made(tmp_path: Path) -> None:
+    await run("true", tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(ToolCallError, match="could not be started: Too many open files"):
+            await run("true", tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (await run("true", tmp_path)).exit_code == 0
