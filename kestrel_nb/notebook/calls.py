@@ -240,7 +240,17 @@ def _table(event: ev.ToolExecuted, said: Said | None) -> Table | None:
     inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
     if exit_code(event.data) is not None or _is_kept_apart(event.data) or isinstance(inserted, bool):
         return None
+    if _is_a_page(event.data):
+        return None
     return table_of(without_figures(_without(event.data, "unsent", "value_at")))
+
+
+def _is_a_page(data: Any) -> bool:
+    """True for one row with a text of several lines in it: a cell would show its beginning alone."""
+    rows = data.get("rows") if isinstance(data, Mapping) and "columns" in data else None
+    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], (list, tuple)):
+        return False
+    return any(isinstance(cell, str) and "\n" in cell.strip() for cell in rows[0])
 
 
 def _not_inserted(data: Any) -> bool:

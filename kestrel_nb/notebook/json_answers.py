@@ -39,9 +39,11 @@ def said_by(content: str, data: Any, *, is_error: bool = False) -> Said | None:
 
 
 def _command(data: Mapping[str, Any]) -> Said:
-    head = f"exit code {data['exitCode']}"
-    if isinstance(data.get("error"), str):
-        head = f"{head} ({data['error']})"
+    head, error = f"exit code {data['exitCode']}", data["error"]
+    if data["exitCode"] is None:
+        head = str(error or "not started")
+    elif isinstance(error, str):
+        head = f"{head} ({error})"
     streams = [str(data[name]).rstrip("\n") for name in ("stdout", "stderr")]
     return Said(text="\n".join([head, *filter(None, streams)]))
 
@@ -49,8 +51,11 @@ def _command(data: Mapping[str, Any]) -> Said:
 def _response(data: Mapping[str, Any]) -> Said:
     status = f"{data['status']} {data['statusText']}".strip()
     headers = data["headers"] if isinstance(data["headers"], Mapping) else {}
-    body, cut = str(data["body"]), " (cut off)" if data.get("truncated") is True else ""
     shown = [f"{name}: {headers[name]}" for name in SHOWN_HEADERS if name in headers]
+    body, cut = str(data["body"]), " (cut off)" if data.get("truncated") is True else ""
+    if "bodyEncoding" in data:
+        size = f"{len(body):,} characters of {data['bodyEncoding']}"
+        return Said(text="\n".join([status, *shown, "", f"({size})"]), line=f"{status} · {size}{cut}")
     text = "\n".join([status, *shown]) + (f"\n\n{body}" if body else "")
     return Said(text=text, line=f"{status} · {_size(len(body))}{cut}")
 
@@ -113,7 +118,7 @@ def _json(value: Any, indent: int | None = None) -> str:
 
 _SHAPES = (
     ({"stdout", "stderr", "exitCode", "timedOut", "error"}, {"truncated"}, _command),
-    ({"status", "statusText", "headers", "body"}, {"truncated", "url"}, _response),
+    ({"status", "statusText", "headers", "body"}, {"truncated", "bodyEncoding"}, _response),
     ({"result", "stdout", "executionMs"}, {"truncated"}, _evaluated),
     ({"expression", "result"}, set[str](), _calculated),
     ({"result", "replacements"}, {"truncated"}, _replaced),

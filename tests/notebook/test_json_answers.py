@@ -40,6 +40,11 @@ def row(data: Any, **more: Any) -> dict[str, Any]:
             {**RESPONSE, "headers": {}, "truncated": True}, "200 OK · 11 characters (cut off)",
             "200 OK\n\nhello\nworld",
         ),
+        (
+            {**RESPONSE, "body": "aGk=", "bodyEncoding": "base64"}, "200 OK · 4 characters of base64",
+            "200 OK\ncontent-type: text/plain\n\n(4 characters of base64)",
+        ),
+        ({**COMMAND, "exitCode": None, "error": "File not found: x"}, "3 lines", "File not found: x\nhi\nwarning"),
         ({"result": 3, "stdout": "", "executionMs": 12}, "3", "3"),
         ({"result": "x", "stdout": "a\nb\n", "executionMs": 12}, "x", "a\nb\nx"),
         ({"expression": "1/3", "result": 0.5}, "0.5", "0.5"),
@@ -102,6 +107,12 @@ def test_a_shape_with_more_in_it_stays_a_table_with_all_of_it(data: dict[str, An
     shown = row(data)
     cells = [cell for line in shown["table"]["rows"] for cell in line]
     assert all(str(value) in cells for value in data.values() if not isinstance(value, (dict, list)))
+
+
+def test_a_page_in_the_one_row_of_a_table_is_read_as_text() -> None:
+    data = {"columns": ["url", "text"], "rows": [["https://x", "one\ntwo\n"]]}
+    shown = row(data, content="a notice\n\none\ntwo")
+    assert (shown["table"], shown["detail"]) == (None, "a notice\n\none\ntwo")
 
 
 def test_text_that_is_no_json_of_the_data_stays() -> None:

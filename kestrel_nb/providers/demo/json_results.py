@@ -147,7 +147,8 @@ def _fetched(arguments: Data, data: Data, room: int) -> str:
     status = f"{data['status']} {data['statusText']}".strip()
     what = f" of {code(kind)}" if kind else ""
     head = f"{code(str(arguments.get('url', '')))} answered {code(status)} with {_count(len(body), 'character')}{what}"
-    return f"{head}:\n\n{block(body, room)}" if body.strip() and room else f"{head}."
+    readable = body.strip() and "bodyEncoding" not in data
+    return f"{head}:\n\n{block(body, room)}" if readable and room else f"{head}."
 
 
 def _searched(arguments: Data, data: Data, room: int) -> str:
