@@ -70,25 +70,28 @@ class Evaluation:
     execution_ms: int
 
 
-@cache
 def unavailable() -> str | None:
     """Why there is no JavaScript here, with what to do; None when there is."""
     if sys.platform == "emscripten":
         return "JavaScript needs a child process, which a browser can't start"
     try:
-        metadata.version("quickjs-ng")
-        found = _engine()
-    except (metadata.PackageNotFoundError, ModuleNotFoundError):
-        found = None
-    return None if found else "JavaScript needs the package quickjs-ng: pip install quickjs-ng"
+        _engine()
+    except ModuleNotFoundError:
+        return "JavaScript needs the package quickjs-ng: pip install quickjs-ng"
+    return None
 
 
+@cache  # what is there; what is not may be installed meanwhile
 def _engine() -> str:
-    """The folder of the engine's module, which is not imported here."""
+    """The folder of the engine's module, which is not imported here. Raises ModuleNotFoundError.
+
+    Another package brings a module of the same name, with an older engine that understands less.
+    """
+    metadata.version("quickjs-ng")
     spec = importlib.util.find_spec("_quickjs")
     if not spec or not spec.origin:
         raise ModuleNotFoundError("_quickjs")
-    return os.path.dirname(spec.origin)
+    return os.path.dirname(os.path.abspath(spec.origin))
 
 
 async def evaluate(code: str, timeout_s: float, stop: Stop | None = None) -> Evaluation:

@@ -34,6 +34,7 @@
     for (const match of found(order.text, pattern)) {
       size += match[0].length;
       for (const name in match.groups) size += name.length + (match.groups[name] || "").length;
+      if (!matches.length && size > order.max_output) return { error: "the match is too long: " + size + " characters" };
       if (matches.length === order.max_matches || size > order.max_output) {
         return { matches, groups, truncated: true };
       }

@@ -227,6 +227,12 @@ async def test_matches_and_their_text_are_bounded() -> None:
     assert "too long" in long["message"]
 
 
+async def test_one_match_that_is_too_long_is_said() -> None:
+    data = await directly(text="a" * 4_000_000, pattern="(?<all>.*)")
+    assert is_failure(data)
+    assert "8000003 characters" in data["message"]
+
+
 async def test_texts_of_megabytes() -> None:
     text = ("é\U0001f600" * 9 + "x\n") * 150_000  # 3 million characters
     data = await directly(text=text, pattern="x$", flags="gm", replace="$&")
