@@ -18,8 +18,9 @@ from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
 from .approximate import approximation, wide_approximation
 from .chunks import BLOCK, Chunk, chunks
+from .ignoring import Ignored
 from .match import LineMatcher
-from .patterns import Ignored, NamePattern
+from .patterns import NamePattern
 from .ripgrep import ALONE_FILES, Advice
 from .search import WHERE
 from .settings import CoreSettings

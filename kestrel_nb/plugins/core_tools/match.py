@@ -8,6 +8,7 @@ before one belongs to the line end.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ MAX_REPEATED = 3  # further matches in a line that is counted already, before th
 _ALONE = re.compile(r"\\[AZzGKRX]|\(\?(?!i\))[a-zA-Z-]+[:)]|\{(?![0-9,]+\})")
 _LINE_FEED = re.compile(r"\\[sWDnvhpPxuUN0-9]|\\t-|\[\^|\[:|[\x00-\x1f]")
 _PLAIN = re.compile(r"(?:[\w =:;,\"'/<>@!%&~`#-]|\\[^\w\s])+\Z", re.ASCII)  # nothing in it is more than itself
+_NAMED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P?<(\w+)>", re.DOTALL)  # escapes and classes are skipped
 _ONE_WAY = re.compile(r"\(\?(?!:|P?<\w|P=|i\))|[*+?}]\+")
 
 
@@ -116,9 +118,15 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
     import regex
 
     try:
-        return regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
-    except (regex.error, OverflowError, RecursionError, ValueError) as error:
-        raise ToolCallError(
-            f"pattern: is no regular expression: {error}; put \\ before characters that stand for themselves",
-            code="invalid_pattern",
-        ) from None
+        compiled = regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
+    except (regex.error, OverflowError, RecursionError, ValueError, MemoryError) as error:
+        problem = str(error) or type(error).__name__
+        raise _invalid(f"{problem}; put \\ before characters that stand for themselves") from None
+    twice = [name for name, count in Counter(_NAMED.findall(pattern)).items() if count > 1 and name]
+    if twice and twice[0] in compiled.groupindex:  # Python refuses this, the library allows it
+        raise _invalid(f"two groups are called {twice[0]}; give each a name of its own")
+    return compiled
+
+
+def _invalid(problem: str) -> ToolCallError:
+    return ToolCallError(f"invalid regex: {problem}", code="invalid_pattern")

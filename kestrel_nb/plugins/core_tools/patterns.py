@@ -1,20 +1,15 @@
-"""Patterns of names: globs, and what .gitignore files leave out."""
+"""Patterns of names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import SandboxViolationError, ToolCallError
 from ...sandbox.paths import printable_name, quoted
-from ...sandbox.walk import Walked, open_listed
 from ...sandbox.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 MATCH_S = 1.0  # for one name; ordinary patterns take microseconds
 _MAGIC = re.compile(r"[*?\[\]{}()|!+@\\]")
@@ -91,39 +86,3 @@ def _compiled(pattern: str) -> list[Any]:
         return [regex.compile(text) for text in glob.translate(pattern, flags=flags)[0]]
     except Exception as error:  # a brace pattern that stands for too many, or a class that is none
         raise ToolCallError(f"pattern {quoted(pattern)}: {error}") from None
-
-
-class Ignored:
-    """The .gitignore files of a workspace, read as a walk comes to their folders; a deeper one wins."""
-
-    def __init__(self, workspace: Workspace, start: str) -> None:
-        self._specs: dict[str, GitIgnoreSpec] = {}
-        above = [*reversed(PurePosixPath(start).parents)] if start else []
-        for folder in above:
-            shown = "" if str(folder) == "." else str(folder)
-            for walked in workspace.walk(shown or ".", enter=lambda _: False):
-                self.read(walked)
-
-    def read(self, walked: Walked) -> None:
-        """Take in the .gitignore of this folder, if it has one."""
-        if ".gitignore" not in walked.files:
-            return
-        from pathspec import GitIgnoreSpec
-
-        try:
-            with open_listed(walked, ".gitignore") as file:
-                lines = (file.read(1_000_000) or b"").decode("utf-8", "replace").split("\n")
-            self._specs[walked.shown] = GitIgnoreSpec.from_lines(lines)
-        except (OSError, ValueError):  # one unreadable file of rules leaves the search as it is without it
-            return
-
-    def leaves_out(self, path: str, *, folder: bool = False) -> bool:
-        """True when the rules read so far leave ``path`` (of the workspace) out."""
-        verdict = False
-        for base, spec in self._specs.items():  # in the order of the walk: outer ones first
-            if base and not path.startswith(f"{base}/"):
-                continue
-            below = path[len(base) :].lstrip("/")
-            found = spec.check_file(f"{below}/" if folder else below).include
-            verdict = verdict if found is None else found
-        return verdict

@@ -11,7 +11,8 @@ from ...sandbox.output import plural
 from ...sandbox.places import stat_in
 from ...sandbox.walk import Walked
 from ..shapes import parameters, table
-from .patterns import Ignored, NamePattern
+from .ignoring import Ignored
+from .patterns import NamePattern
 from .settings import CoreSettings
 from .walking import Search
 

@@ -10,7 +10,7 @@ from ...protocol.errors import ToolCallError
 from ...runtime.signals import CancelSignal
 from ...sandbox.walk import Walked
 from ...sandbox.workspace import Workspace
-from .patterns import Ignored
+from .ignoring import Ignored
 
 
 class Found(NamedTuple):

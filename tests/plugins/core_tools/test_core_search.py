@@ -247,13 +247,20 @@ def test_hidden_git_binary_and_linked_files_are_passed_over(desk: Any) -> None:
     assert desk.run("grep", pattern="needle", path="link").data["counts"] == {"a": 1}
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "a**", "(?P<x", "\\", "*", "(?<=a*)b{"])
+NO_PATTERNS = [
+    *("(", "[", "a**", "(?P<x", "\\", "*", "(?<=a*)b{", "[unclosed", "(?P<x>a)(?P<x>b)", "(?<x>a)|(?P<x>b)"),
+    *("a{99999999999}", "[z-a]", ")", "(?<n", "(?P=x)", r"\1"),
+]
+
+
+@pytest.mark.parametrize("pattern", NO_PATTERNS)
 def test_patterns_that_are_none(desk: Any, pattern: str) -> None:
     desk.put("a", "aaa b{\n")
     try:
         desk.run("grep", pattern=pattern)
+        assert pattern == "(?<=a*)b{"
     except ToolCallError as error:
-        assert str(error).startswith("pattern: is no regular expression")  # noqa: PT017
+        assert str(error).startswith("invalid regex: ")  # noqa: PT017
         assert error.code == "invalid_pattern"  # noqa: PT017
 
 
