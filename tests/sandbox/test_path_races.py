@@ -23,7 +23,7 @@ from kestrel_nb.runtime.signals import CancelSignal
 from kestrel_nb.runtime.tools import ToolContext
 
 TRIES = 10_000
-LIMIT_S = 5  # a slow machine makes fewer tries
+LIMIT_S = 3  # a slow machine makes fewer tries
 _SWAP = """
 import ctypes, os, sys
 exchange = ctypes.CDLL(None, use_errno=True).renameat2
