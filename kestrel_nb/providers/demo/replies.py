@@ -152,11 +152,19 @@ def _done(outcome: Outcome, room: int) -> str:
         if kind in _HEADED and not outcome.edited and text:
             first, _, text = text.partition("\n")
             head = f"{head} {_sentence(first)}"
+        elif kind in ("edit", "write") and not outcome.edited and "\n" not in text and text:
+            head, text = f"{head} {_sentence(_without_path(text, outcome))}", ""
         elif not text.strip():
             head = f"{head} nothing."
     if not text.strip():
         return head
     return f"{head}\n\n{block(text, room, output=kind == 'run')}" if room else f"{head} See the tool's result."
+
+
+def _without_path(line: str, outcome: Outcome) -> str:
+    """What the tool says of its change, without the file that is named before."""
+    path = re.escape(str(outcome.step.arguments.get("path", "")))
+    return re.sub(rf"^(?:edited {path}: |(\w+) {path}(?=, ))", r"\1", line)
 
 
 def _said_of_json(outcome: Outcome, room: int) -> str | None:
