@@ -16,7 +16,7 @@ from ...protocol.errors import ToolCallError
 from .chunks import Chunk
 from .needed import needed_texts
 
-SEARCH_S = 5.0  # for one call of the engine; ordinary patterns take milliseconds for a block
+SEARCH_S = 2.0  # CPU time for one call of the engine; ordinary patterns take milliseconds for a block
 MAX_LONG = 50  # matches over several lines; with more of them in a block, leaping costs more than it saves
 MAX_REPEATED = 3  # further matches in a line that is counted already, before the search starts anew behind it
 # How the lines of a whole text may be found without looking at each alone. Where nothing in the pattern can match a

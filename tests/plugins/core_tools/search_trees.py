@@ -59,7 +59,8 @@ def grow(root: Path, files: int = FILES) -> None:
     (root / "link.py").symlink_to("src")
     (root / "src/link.txt").symlink_to("../docs")
     (root / "dangling").symlink_to("nowhere")
-    (root / "many.txt").write_text("".join(f"{n} needle_in {n % 7}\n" for n in range(100_000)))
+    numbers = ((n, "needle_in" if n % 50 == 0 else "straw of a stack") for n in range(80_000))
+    (root / "many.txt").write_text("".join(f"{n} {word} {n % 7}\n" for n, word in numbers))
 
 
 def _content(number: int, chance: random.Random) -> bytes:
