@@ -94,7 +94,7 @@ def _fitting(pattern: str) -> Callable[[str], bool] | None:
     if not _MAGIC.search(pattern):
         return pattern.__eq__
     if pattern.startswith("*") and "/" not in pattern and not _MAGIC.search(pattern[1:]):
-        return lambda name: name.endswith(pattern[1:])
+        return lambda path: path.endswith(pattern[1:]) and "/" not in path
     try:
         compiled = regex.compile("".join(map(_translated, _TOKEN.finditer(pattern))), regex.DOTALL)
     except regex.error:

@@ -167,3 +167,25 @@ def test_lines_around_matches_cross_the_borders_of_blocks(desk: Any) -> None:
     assert many.data["total"] == 40
     assert many.content.count("\n--\n") == 39
     assert len(many.content.split("\n")) == 1 + 40 * 5 + 39
+
+
+RULES = [
+    ["/*.x", "!/b.x"],
+    ["\\*/", "!/*"],
+    ["d/**", "!d/e"],
+    ["**/e/", "[a-c]*"],
+    ["*", "!d", "!d/**", "d/e/f"],
+    ["sp ", "odd*[[]*", "x\\!", "\\#g"],
+    ["sp\\ ", "[!a-z]*", "d/e"],
+    ["/d/*/f", "e/#g", "a/", "[]x]!"],
+]
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_rules_of_what_to_ignore_are_those_of_git(desk: Any, rules: list[str]) -> None:
+    for path in ("a", "b.x", "d/c.x", "d/e/f", "d/e/#g", "odd [1]", "x!", "sp ", "*/a"):
+        desk.put(path, "")
+    desk.put(".gitignore", "\ufeff" + "\r\n".join(rules) + "\n")
+    subprocess.run([GIT, "init", "-q"], cwd=desk.root, check=True)
+    rows = desk.run("glob", pattern="**/*", respect_gitignore=True).data["rows"]
+    assert [path for path, _ in rows] == listed_by_git(desk.root)
