@@ -11,6 +11,7 @@ from .network_error import NetworkError
 ACCEPTED: Final = "gzip, deflate"
 PIECE: Final = 65_536  # bytes that one step may give
 GZIP: Final = 16 + zlib.MAX_WBITS
+NOTHING: Final = ("identity", "none", "binary", "utf-8", "utf8")  # no codings but for the first; servers write them
 MAX_CODINGS: Final = 3  # one on top of the other; nobody needs more than one
 
 
@@ -100,7 +101,7 @@ class Chain:
 
 def decoder(encoding: str) -> Decoder:
     """What undoes a Content-Encoding header. Raises NetworkError for a coding that was not asked for."""
-    names = [name for part in encoding.lower().split(",") if (name := part.strip()) and name != "identity"]
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) and name not in NOTHING]
     if len(names) > MAX_CODINGS:
         raise NetworkError("the answer is compressed several times over, and was not read")
     result: Decoder = Identity()

@@ -106,7 +106,7 @@ def _failure(url: Url, error: Exception) -> str:
     cause: BaseException = error
     while cause.__cause__ or cause.__context__:
         cause = cause.__cause__ or cause.__context__ or cause
-    text = " ".join(str(cause).split())[:300] or type(cause).__name__
+    text = _words(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"the certificate of {url.authority} is not trusted ({cause.verify_message}); nothing was sent"
     if isinstance(error, httpcore.ProtocolError):
@@ -114,3 +114,11 @@ def _failure(url: Url, error: Exception) -> str:
     if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout):
         return f"{url.authority} could not be reached ({text}); check the address, or try again later"
     return f"the connection to {url.authority} broke off ({text}); try again"
+
+
+def _words(cause: BaseException) -> str:
+    """What happened, without bytes and addresses of the connection."""
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and (cause.errno or 0) > 0:
+        return os.strerror(cause.errno or 0)
+    text, _, _ = " ".join(str(cause).split()).partition(": bytearray(")
+    return text[:300] or type(cause).__name__

@@ -67,9 +67,16 @@ class Network:
     """The guarded way out. It holds nothing open between requests and may be used from several event loops."""
 
     def __init__(
-        self, *, allow_private: bool = False, resolve: Resolver | None = None, dial: Dialer | None = None
+        self,
+        *,
+        allow_private: bool = False,
+        allowed_by: str = "",
+        resolve: Resolver | None = None,
+        dial: Dialer | None = None,
     ) -> None:
+        """``allowed_by`` is the setting, as a person writes it, with which ``allow_private`` would be true."""
         self.allow_private = allow_private
+        self._allowed_by = allowed_by
         self._resolve = resolve or system_addresses
         self._dial = dial
         self._tls: ssl.SSLContext | None = None
@@ -88,7 +95,8 @@ class Network:
         """Send a request and follow its redirects. ``timeout_s`` is for everything together, the look-up included.
 
         Redirects change the method as browsers do. To another origin only headers go that can hold no secret
-        (``headers.HARMLESS``). Raises NetworkError, and CancelledByUser once ``stop()`` returns.
+        (``headers.HARMLESS``), and no body goes from https to http. Raises NetworkError, and CancelledByUser once
+        ``stop()`` returns.
         """
         if method not in METHODS:
             raise NetworkError(f"method: must be one of {', '.join(METHODS)}", code="network_refused")
@@ -97,6 +105,8 @@ class Network:
         return await (_unless_stopped(work, stop) if stop else work)
 
     async def _within(self, request: _Request, timeout_s: float, max_bytes: int) -> Response:
+        from . import exchange as exchange  # loading it is no part of the request's time
+
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._follow(request, max_bytes)
@@ -104,11 +114,16 @@ class Network:
             raise NetworkError(f"Request timeout after {round(timeout_s * 1000)}ms", code="network_timeout") from None
 
     async def _follow(self, request: _Request, max_bytes: int) -> Response:
+        came_from: Url | None = None
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._hop(request, max_bytes)
-            if not _leads_on(response):
-                return response
-            request = _redirected(request, response.status, response.headers["location"])
+            try:
+                response = await self._hop(request, max_bytes)
+                if not _leads_on(response):
+                    return response
+                came_from = request.url
+                request = _redirected(request, response.status, response.headers["location"])
+            except NetworkError as error:
+                raise _led_there(came_from, error) from None
         raise NetworkError(f"more than {MAX_REDIRECTS} redirects; ask for the last address itself: {request.url}")
 
     async def _hop(self, request: _Request, max_bytes: int) -> Response:
@@ -133,8 +148,9 @@ class Network:
                 reason = "an address of this machine"
             if reason:
                 what = f"{url.host} is" if url.is_ip else f"{url.host} leads to"
-                settable = "" if refusal(address, allow_private=True) else "; a person can allow private networks"
-                message = f"{what} {reason}, and requests there are refused; use a public address{settable}"
+                message = f"{what} {reason}, and requests there are refused; use a public address"
+                if self._allowed_by and not refusal(address, allow_private=True):
+                    message += f", or have a person allow private networks: {self._allowed_by}"
                 raise NetworkError(message, code="network_refused")
 
     async def _judged(self, url: Url) -> Sequence[str]:
@@ -150,9 +166,20 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     new = replace(request, url=url)
     if status == 303 or (status in (301, 302) and request.method == "POST"):
         new = replace(new, method="GET", headers=without_body(new.headers), body=None)
+    if new.body is not None and (request.url.scheme, url.scheme) == ("https", "http"):
+        raise NetworkError(
+            "from https to http, where others could read the body; it was not sent there", code="network_refused"
+        )
     if url.origin != request.url.origin:
         new = replace(new, headers=DEFAULTS | across_origins(new.headers))
     return new
+
+
+def _led_there(came_from: Url | None, error: NetworkError) -> NetworkError:
+    """``error``, which says where the redirect came from when there was one."""
+    if came_from is None:
+        return error
+    return NetworkError(f"{came_from.host} redirects, but {str(error).removeprefix('url: ')}", code=error.code)
 
 
 def _leads_on(response: Response) -> bool:
@@ -171,6 +198,11 @@ def _head(url: Url, answer: Answer) -> Response:
     headers: dict[str, str] = {}
     for raw_name, raw_value in answer.headers:
         name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
+        if name == "location" and headers.get(name, value) == value:  # twice the same is one
+            headers[name] = value
+            continue
+        if name == "location" and answer.status in REDIRECTS:
+            raise NetworkError(f"{url.host} redirects to several places at once; ask for one of them itself")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     reason = _text(answer.extensions.get("reason_phrase", b""))
     return Response(url=str(url), status=answer.status, reason=reason, headers=headers, body=b"", truncated=False)

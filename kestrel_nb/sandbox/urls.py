@@ -79,9 +79,11 @@ def parse_url(text: str) -> Url:
     if "\\" in authority + path:
         raise _invalid(text, 'it holds a backslash; write "/"')
     if "@" in authority:
-        raise _invalid(text, "it holds a user name; send an Authorization header instead")
+        raise _invalid(text, 'it holds a user name; leave out what stands before the "@"')
     host, port = _split_port(text, authority)
-    return Url(scheme, _host(text, host), _port(text, port, scheme), quote(path, _KEPT) + _query(query))
+    url = Url(scheme, _host(text, host), _port(text, port, scheme), quote(path, _KEPT) + _query(query))
+    _check_length(str(url))
+    return url
 
 
 def follow(url: Url, location: str) -> Url:
@@ -98,13 +100,17 @@ def follow(url: Url, location: str) -> Url:
 def _check_text(text: str) -> None:
     if not text:
         raise NetworkError("url: must not be empty; give an address like https://example.com/page", code="invalid_url")
-    if len(text) > MAX_URL_CHARS:
-        message = f"url: must have at most {MAX_URL_CHARS:,} characters, has {len(text):,}; send long data in the body"
-        raise NetworkError(message, code="invalid_url")
+    _check_length(text)
     if _CONTROL.search(text):
         raise _invalid(text, "it holds a control character")
     if _SURROGATE.search(text):
         raise _invalid(text, "it holds half of a character")
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_URL_CHARS:
+        message = f"url: must have at most {MAX_URL_CHARS:,} characters, has {len(text):,} as it is sent; shorten it"
+        raise NetworkError(message, code="invalid_url")
 
 
 def _invalid(text: str, reason: str) -> NetworkError:

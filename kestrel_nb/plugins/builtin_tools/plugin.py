@@ -53,5 +53,8 @@ class BuiltInTools:
     def _parts_of(self, config: BuiltInToolConfig, models: ModelRegistry) -> Parts:
         from ...sandbox.network import Network
 
-        network = self._network or Network(allow_private=config.http_fetch.allow_private_network)
+        network = self._network or Network(
+            allow_private=config.http_fetch.allow_private_network,
+            allowed_by="BuiltInToolConfig(http_fetch=HttpFetchConfig(allow_private_network=True))",
+        )
         return Parts(config=config, models=models, network=network)
