@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.codec import dumps, jsonable
+from .secrets import free_key
 from .truncation import clean_text
 
 MAX_DATA_CHARS = 8_000_000  # more than this, as JSON text, goes to a file of the session
+LARGE = 2_000  # values; to make JSON of so many takes about ten milliseconds
+BLOCK = 250  # characters that count as a value
 
 _SURROGATE_ESCAPE = re.compile(r"\\ud[89a-f]")
 
@@ -26,6 +30,23 @@ class JsonData:
     def too_large(self) -> bool:
         """True when it must not travel in events."""
         return len(self.text) > MAX_DATA_CHARS
+
+
+def is_large(value: Any) -> bool:
+    """Whether ``json_data`` would hold an event loop for a while. It looks at no more than LARGE values."""
+    left, waiting = LARGE, [value]
+    while waiting and left > 0:
+        item = waiting.pop()
+        left -= 1
+        if isinstance(item, str):
+            left -= len(item) // BLOCK
+        elif isinstance(item, (Mapping, list, tuple, set, frozenset)):
+            left -= len(item)
+            if left > 0:
+                waiting.extend(item.values() if isinstance(item, Mapping) else item)
+        elif hasattr(item, "shape"):  # a frame or an array
+            left -= math.prod(item.shape)
+    return left <= 0
 
 
 def json_data(value: Any) -> JsonData:
@@ -53,7 +74,10 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+        cleaned: dict[str, Any] = {}
+        for key, item in value.items():
+            cleaned[free_key(clean_text(key), cleaned)] = _cleaned(item)
+        return cleaned
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     return value

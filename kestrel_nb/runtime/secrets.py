@@ -135,14 +135,14 @@ class Masker:
         for key, item in value.items():
             new_key, new_item = self.mask_json(key) if isinstance(key, str) else key, self.mask_json(item)
             same = same and new_key is key and new_item is item
-            masked[_free(new_key, masked)] = new_item
+            masked[free_key(new_key, masked)] = new_item
         return value if same else masked
 
 
 _latest: tuple[dict[str, str], Masker] | None = None
 
 
-def _free(key: Any, taken: Mapping[Any, Any]) -> Any:
+def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:
     """``key``, or with a number behind it when two keys have become alike."""
     candidate, number = key, 2
     while candidate in taken:

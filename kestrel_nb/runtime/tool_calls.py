@@ -27,10 +27,10 @@ from ..protocol.events import (
 from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, tool_message
 from ..protocol.sessions import ApprovalRecord, fingerprint
 from ..protocol.tools import PermissionDecision, Preview, TodoItem
-from .call_data import copied, json_data
+from .call_data import JsonData, copied, is_large, json_data
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
-from .execution import Failure, Stopped, execute
+from .execution import Failure, Stopped, execute, in_daemon_thread
 from .permissions import decide, default_permission
 from .signals import CancelSignal, until_cancelled
 from .tools import Tool, ToolContext, ToolExecutionResult
@@ -195,13 +195,15 @@ class ToolCalls:
         began = time.perf_counter()
         self._executing.add(call.id)
         outcome = await execute(tool, copied(arguments), self._context(call, preview))
-        self._executing.discard(call.id)
         if isinstance(outcome, Failure):
             text = self._mask(outcome.text)
-            return self.fail(call, text, arguments=arguments, note=note, code=outcome.code)
-        if isinstance(outcome, Stopped):
-            return self._stopped(call, outcome)
-        return await self._finish(call, outcome, (time.perf_counter() - began) * 1000, note)
+            ended = self.fail(call, text, arguments=arguments, note=note, code=outcome.code)
+        elif isinstance(outcome, Stopped):
+            ended = self._stopped(call, outcome)
+        else:
+            ended = await self._finish(call, outcome, (time.perf_counter() - began) * 1000, note)
+        self._executing.discard(call.id)  # not before: whoever cancels this meanwhile must hear that the tool ran
+        return ended
 
     def _stopped(self, call: ToolCallPart, outcome: Stopped) -> CallOutcome:
         if outcome.still_running:
@@ -236,9 +238,7 @@ class ToolCalls:
         if value is None:
             return None, ""
         try:
-            if self.settings.to_data:
-                value = self.settings.to_data(value)
-            data = json_data(self.settings.masker.mask_json(value))
+            data = await in_daemon_thread(self._json, value) if is_large(value) else self._json(value)
         except Exception as error:  # an object of the tool's own may raise anything when it is looked at
             notice = f"the data of {call.name} is no JSON ({type(error).__name__}) and was left out"
             self._emit(Notice, level="warning", code="data_dropped", text=notice)
@@ -250,6 +250,10 @@ class ToolCalls:
         notice = f"the data of {call.name} is too large to show ({len(data.text):,} characters); it was {where}"
         self._emit(Notice, level="warning", code="data_too_large", text=notice)
         return {"truncated": True, "characters": len(data.text), "file": kept}, f"[{notice}]"
+
+    def _json(self, value: Any) -> JsonData:
+        plain = self.settings.to_data(value) if self.settings.to_data else value
+        return json_data(self.settings.masker.mask_json(plain))
 
     def _context(self, call: ToolCallPart, preview: Preview | None) -> ToolContext:
         ended = self._ended
