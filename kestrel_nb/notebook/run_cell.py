@@ -13,7 +13,7 @@ from ..runtime.run import RunOptions
 from .cell import USAGE, CellOptions, parse_cell
 from .command import shell_error
 from .handle import RunHandle
-from .screen import Screen
+from .screen import Screen, view_loaded
 from .state import NotebookState, current
 from .waiting import blocking, interruptible, stdin_allowed
 
@@ -56,6 +56,8 @@ async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mappin
         app.models.get(options.model)
     session = state.session(options)
     live = options.headless is None and stdin_allowed()
+    if live:
+        await view_loaded()
     return Screen(
         state,
         session,

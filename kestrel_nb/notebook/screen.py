@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from IPython.display import display
@@ -16,6 +18,7 @@ from IPython.display import display
 from ..protocol.errors import ApprovalError, KestrelError
 from ..protocol.events import Notice, SessionEvent
 from ..protocol.sessions import ApprovalDecision, RunResult
+from ..runtime.execution import in_daemon_thread
 from ..runtime.run import RunOptions
 from ..runtime.session import AgentSession
 from . import record, view_state
@@ -32,6 +35,12 @@ STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records
 ENDING_S = 1.5  # what an interrupted run gets to end and to be stored; it needs half a second
 INTERRUPTED = "the run was interrupted; the record above shows what had been done"
 ERROR_CHARS = 500  # of a failed run's error in the cell's own error line; the record shows more
+
+
+async def view_loaded() -> None:
+    """Load what draws a view. It takes a moment the first time, in which the event loop goes on."""
+    if f"{__package__}.run_view" not in sys.modules and kernel() is not None:
+        await in_daemon_thread(import_module, ".run_view", __package__)
 
 
 class RunError(Exception):

@@ -17,7 +17,8 @@ Check = Callable[[Any], bool]
 _NOTES = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"))
 _FRAME = frozenset(("format", "$schema", "$id", "id", "$comment", "$defs", "definitions"))
 _SHAPE = frozenset(("type", "nullable", "enum", "anyOf", "properties", "required", "additionalProperties", "items"))
-_BOUNDS = frozenset(("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"))
+_OPEN = frozenset(("exclusiveMinimum", "exclusiveMaximum"))
+_BOUNDS = frozenset(("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")) | _OPEN
 _KNOWN = _NOTES | _FRAME | _SHAPE | _BOUNDS
 
 
@@ -166,6 +167,10 @@ def _bound(keyword: str, limit: Any) -> Check | None:
         return lambda value: _is_number(value) and value >= limit
     if keyword == "maximum":
         return lambda value: _is_number(value) and value <= limit
+    if keyword == "exclusiveMinimum":
+        return lambda value: _is_number(value) and value > limit
+    if keyword == "exclusiveMaximum":
+        return lambda value: _is_number(value) and value < limit
     sized = str if keyword.endswith("Length") else list
     if keyword.startswith("min"):
         return lambda value: type(value) is sized and len(value) >= limit

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..protocol.errors import ToolSchemaError
 from ..protocol.messages import JsonObject
+from .grammars import grammars_later
 from .issues import JsonValidationIssue, format_validation_issues, issues_of
 from .precheck import compile_check
 
@@ -93,7 +94,8 @@ def validate_arguments(schema: JsonObject, args: Any) -> list[JsonValidationIssu
 
 
 def _make_validator(schema: JsonObject) -> Any:
-    from jsonschema.exceptions import SchemaError
+    with grammars_later():
+        from jsonschema.exceptions import SchemaError
     from referencing import Registry
 
     if not isinstance(schema, Mapping):
