@@ -21,7 +21,7 @@ def tools_notebook(open_lab: Open, lab: Server, request: pytest.FixtureRequest) 
     page = open_lab(None, f"{folder.name}/02_tools.ipynb", dark=request.param == "dark")
     theme = f"JupyterLab {request.param.title()}"
     page.page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-    page.command("editmenu:clear-all")
+    page.page.evaluate("window.jupyterapp.commands.execute('editmenu:clear-all')")
     yield page
     shutil.rmtree(folder)
 
@@ -42,7 +42,8 @@ def show(page: NotebookPage, index: int, what: str) -> Locator:
         if found.is_visible():
             return found
         page.page.wait_for_timeout(1_500)
-    raise AssertionError(f"cell {index} has no {what}: {page.text(index)}")
+    ran = [page.prompt(cell) for cell in (1, 3, 4, 6, 7, 9, 10)]
+    raise AssertionError(f"cell {index} has no {what}: {page.text(index)}; prompts {ran}, {page.errors}")
 
 
 def test_run_all_and_approve_the_change(tools_notebook: NotebookPage, request: pytest.FixtureRequest) -> None:
