@@ -238,7 +238,11 @@ class ToolCalls:
         if value is None:
             return None, ""
         try:
-            data = await in_daemon_thread(self._json, value) if is_large(value) else self._json(value)
+            data = await self._json_later(value) if is_large(value) else self._json(value)
+        except CancelledByUser:
+            text = f"the data of {call.name} was left out: the run was stopped before it was ready"
+            self._emit(Notice, level="warning", code="data_dropped", text=text)
+            return None, ""
         except Exception as error:  # an object of the tool's own may raise anything when it is looked at
             notice = f"the data of {call.name} is no JSON ({type(error).__name__}) and was left out"
             self._emit(Notice, level="warning", code="data_dropped", text=notice)
@@ -250,6 +254,11 @@ class ToolCalls:
         notice = f"the data of {call.name} is too large to show ({len(data.text):,} characters); it was {where}"
         self._emit(Notice, level="warning", code="data_too_large", text=notice)
         return {"truncated": True, "characters": len(data.text), "file": kept}, f"[{notice}]"
+
+    async def _json_later(self, value: Any) -> JsonData:
+        """From a thread, so that the loop goes on. Raises CancelledByUser as soon as the run is stopped."""
+        data: JsonData = await until_cancelled(in_daemon_thread(self._json, value), self.signal)
+        return data
 
     def _json(self, value: Any) -> JsonData:
         plain = self.settings.to_data(value) if self.settings.to_data else value

@@ -65,6 +65,21 @@ async def test_a_caller_that_goes_meanwhile_hears_that_the_tool_ran() -> None:
     assert [event.reason for event in endings] == [STOPPED_INSIDE]
 
 
+async def test_a_stopped_run_does_not_wait_for_data() -> None:
+    go_on = threading.Event()
+    shown = Shown(go_on)
+    stage = Stage(ScriptedModel([Reply(tool_calls=[("give", {})]), "done"]), [giving([shown, *range(LARGE)])])
+    run = stage.session.start("go")
+    assert await asyncio.to_thread(shown.looked.wait, 20)
+    assert stage.session.cancel()
+    assert (await run).status == "cancelled"
+    go_on.set()
+    executed = stage.of("tool.executed")[0]
+    assert (executed.content, executed.data) == ("made", None)
+    assert [event.code for event in stage.of("notice")] == ["data_dropped"]
+    stage.check()
+
+
 async def test_what_a_failed_frame_raises_is_told_as_ever() -> None:
     class Broken:
         def __str__(self) -> str:
