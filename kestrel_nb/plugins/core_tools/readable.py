@@ -36,13 +36,16 @@ def require_converter() -> Path:
     return Path(found.submodule_search_locations[0]).parent
 
 
-async def readable(html: str, url: str, *, stop: Callable[[], Awaitable[Any]] | None = None) -> Readable:
-    """The page ``html`` of the address ``url``, without scripts, navigation and what a browser would not show.
+async def readable(
+    html: str, url: str, *, xml: bool = False, stop: Callable[[], Awaitable[Any]] | None = None
+) -> Readable:
+    """The page ``html`` of the address ``url`` without scripts, navigation and what a browser would not show.
 
-    Links are absolute. A page that is nested too deeply for Markdown comes as lines of text. What a style sheet hides
-    is not known here. Raises MissingExtraError, and ToolCallError when the page can't be converted in time.
+    ``xml`` says that it is XHTML. Links are absolute. A page that is nested too deeply for Markdown comes as lines of
+    text. What a style sheet hides is not known here. Raises MissingExtraError, and ToolCallError when the page can't
+    be converted in time.
     """
-    order = {"library": str(require_converter()), "html": html, "url": url}
+    order = {"library": str(require_converter()), "html": html, "url": url, "xml": xml}
     try:
         page = await run_child(
             WORKER, order, timeout_s=CONVERT_S, memory_bytes=MEMORY_BYTES, max_bytes=MAX_ANSWER_BYTES, stop=stop

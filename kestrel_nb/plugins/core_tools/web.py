@@ -102,7 +102,8 @@ class WebFetch:
             return self._refused(response)
         if kind == "html" and args.get("format") != "source":
             require_converter()
-            page = await readable(body_text(response), response.url, stop=context.signal.wait)
+            xml = media_type(response) == "application/xhtml+xml"
+            page = await readable(body_text(response), response.url, xml=xml, stop=context.signal.wait)
         else:
             page = Readable("", body_text(response))
         return self._part(response, page, args)
