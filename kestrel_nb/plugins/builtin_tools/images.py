@@ -16,9 +16,10 @@ from ...sandbox.output import size_text
 MAX_IMAGE_BYTES: Final = 20_000_000
 KINDS: Final = "PNG, JPEG, GIF or WebP"
 SHOWN_CHARS: Final = 60  # of a data URI in a result
-# RFC 2397 with base64: data:[<type>[;name=value ...]];base64,<data>
+# RFC 2397 with base64: data:[<type>][;name=value ...];base64,<data>; spaces as browsers forgive them
 _HEAD: Final = re.compile(
-    r"data:(?P<type>[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+)?(?:;[a-z0-9!#$&^_.+-]+=[^;,\"]*)*(?P<base64>;base64)?,",
+    r"data: *(?P<type>[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+)?"
+    r"(?: *; *[a-z0-9!#$&^_.+-]+=(?:\"[^\"]*\"|[^;,\"]*))*(?P<base64> *; *base64 *)?,",
     re.IGNORECASE,
 )
 
@@ -32,8 +33,8 @@ class Image:
 
 
 def is_data_uri(url: str) -> bool:
-    """True for a URL of the scheme ``data``."""
-    return url[:5].lower() == "data:"
+    """True for a URL of the scheme ``data``, also with spaces before it."""
+    return url[:100].lstrip()[:5].lower() == "data:"
 
 
 def short_uri(url: str) -> str:
@@ -45,6 +46,7 @@ def short_uri(url: str) -> str:
 
 def from_data_uri(url: str) -> Image:
     """The image in a data URI. Raises ToolCallError when there is none, or a larger one than may be."""
+    url = url.strip()
     head = _HEAD.match(url[:1000])
     if not head:
         raise ToolCallError("url: is no valid data URI; it must be like data:image/png;base64,iVBORw0...")
@@ -69,8 +71,11 @@ def from_response(response: Response) -> Image:
 
 
 def _decoded(text: str) -> bytes:
+    """Base64 as browsers read it in a URL: in several lines, percent-encoded, with its padding or without."""
     try:
-        data = unquote_to_bytes(text) if "%" in text else text.encode("ascii")
+        data = b"".join((unquote_to_bytes(text) if "%" in text else text.encode("ascii")).split())
+        if not data.endswith(b"="):
+            data += b"=" * (-len(data) % 4)
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise ToolCallError("url: the data URI is no valid base64; was it cut off?") from None

@@ -105,16 +105,16 @@ def create_web_search_tool(provider: WebSearchProvider) -> WebSearch:
     return WebSearch(provider)
 
 
-async def _in_time(provider: WebSearchProvider, query: str, count: int, signal: CancelSignal) -> Any:
+async def _in_time(provider: WebSearchProvider, query: str, count: int, signal: CancelSignal) -> list[Any]:
     """What the provider gives. A provider that does not listen to its cancellation is left behind.
 
-    Raises TimeoutError, CancelledByUser, and what the provider raises.
+    Raises TimeoutError, CancelledByUser, NoResults, and what the provider raises.
     """
     limit = CancelSignal()
     dispose = signal.on_cancel(lambda: _pass_on(signal, limit))
     timer = asyncio.get_running_loop().call_later(SEARCH_S, limit.cancel, "too late")
     try:
-        return await until_cancelled(_search(provider, query, count), limit)
+        return await until_cancelled(_results(provider, query, count), limit)
     except CancelledByUser:
         if signal.cancelled:
             raise
@@ -128,6 +128,12 @@ def _pass_on(signal: CancelSignal, limit: CancelSignal) -> None:
     limit.cancel(signal.reason)
 
 
+async def _results(provider: WebSearchProvider, query: str, count: int) -> list[Any]:
+    found = await _search(provider, query, count)
+    # A generator may ask the network with every step, so it runs in a thread too.
+    return _listed(found) if isinstance(found, list | tuple) else await in_daemon_thread(_listed, found)
+
+
 async def _search(provider: WebSearchProvider, query: str, count: int) -> Any:
     search: Any = provider.search
     if inspect.iscoroutinefunction(search):
@@ -136,11 +142,15 @@ async def _search(provider: WebSearchProvider, query: str, count: int) -> Any:
     return await found if inspect.isawaitable(found) else found
 
 
-def _checked(found: Any, count: int) -> list[dict[str, str]]:
-    """At most ``count`` results in the documented shape. Raises NoResults."""
+def _listed(found: Any) -> list[Any]:
+    """What a provider gave, as far as it is looked at. Raises NoResults."""
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise NoResults(f"gave {_kind(found)} and no list of results")
-    given = list(islice(found, LOOKED_AT))
+    return list(islice(found, LOOKED_AT))
+
+
+def _checked(given: list[Any], count: int) -> list[dict[str, str]]:
+    """At most ``count`` results in the documented shape. Raises NoResults."""
     results = [result for item in given if (result := _result(item))]
     if given and not results:
         raise NoResults(f"gave {len(given)} results, none with a title and an http or https address")
@@ -167,9 +177,10 @@ def _is_web(url: str) -> bool:
         return False
     try:
         parts = urlsplit(url)
+        readable = parts.port is None or parts.port > 0
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    return readable and parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def _short(text: str, limit: int) -> str:
