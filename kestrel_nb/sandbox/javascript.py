@@ -6,6 +6,7 @@ program and a pattern mean is what ECMA-262 says.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import math
@@ -25,6 +26,7 @@ from .paths import quoted
 
 WORKER = Path(__file__).with_name("javascript_worker.py")
 HEAP_BYTES = 128 * 1024 * 1024
+PATTERN_HEAP_BYTES = 320 * 1024 * 1024  # the engine notes each step of a long match: a+ over five million characters
 MEMORY_BYTES = 512 * 1024 * 1024  # of the whole process
 MAX_STDOUT = 100_000  # characters, as are the next three
 MAX_RESULT = 1_000_000
@@ -35,6 +37,13 @@ MAX_MATCHES = 10_000
 MAX_DEPTH = 100
 MAX_MESSAGE = 500
 ESCAPED = 6  # bytes of the longest character in JSON, as in \u001b
+
+LARGE = 50_000  # characters of a result; reading so many takes a few milliseconds
+
+# Where a stack goes on with the calls below a program: those of the file that runs it.
+_OURS = re.compile(r"^ +at eval \(native\)\n +at start \(<", re.MULTILINE)
+
+_AT_AWAIT = ("expecting ", "Unexpected identifier ")  # what the engine says of what follows an await that is none
 
 Stop = Callable[[], Awaitable[Any]]
 
@@ -106,9 +115,9 @@ async def evaluate(code: str, timeout_s: float, stop: Stop | None = None) -> Eva
     answer, ms = await _run("evaluate", order, timeout_s, ESCAPED * 2 * (MAX_STDOUT + MAX_RESULT), stop)
     stdout = _output(answer["stdout"], int(answer["stdout_total"]))
     if "error" in answer:
-        raise _error(answer["error"], stdout, ms)
+        raise _error(code, answer["error"], stdout, ms)
     try:
-        return Evaluation(result=_plain(answer["result"]), stdout=stdout, execution_ms=ms)
+        return Evaluation(result=await _value(answer["result"]), stdout=stdout, execution_ms=ms)
     except ValueError as error:
         raise JavaScriptError(str(error), stdout=stdout, execution_ms=ms) from None
 
@@ -143,15 +152,27 @@ async def _run(
     reason = unavailable()
     if reason:
         raise ChildDied(reason)
-    head = {"engine": os.fsencode(_engine()).hex(), "kind": kind, "heap": HEAP_BYTES}
+    head = {"engine": os.fsencode(_engine()).hex(), "kind": kind, "heap": _heap(kind)}
     found = await run_child(
         WORKER, head | order, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES, max_bytes=max_bytes, stop=stop
     )
-    if "failed" in found:  # the engine gave up: nearly always for want of memory
-        raise (JavaScriptError if kind == "evaluate" else PatternError)(
-            f"the work could not be done: {found['failed']}"
-        )
+    if "failed" in found:
+        raise (JavaScriptError if kind == "evaluate" else PatternError)(_failed(kind, found["failed"]))
     return found["answer"], found["ms"]
+
+
+def _heap(kind: str) -> int:
+    return HEAP_BYTES if kind == "evaluate" else PATTERN_HEAP_BYTES
+
+
+def _failed(kind: str, said: str) -> str:
+    """Why the engine gave up: nearly always for want of memory, of which it may find none to say so."""
+    if said not in ("", "null") and "out of memory" not in said:
+        return f"the work could not be done: {said}"
+    most = f"more memory than it may have ({_heap(kind) // 1024**2} MB)"
+    if kind == "evaluate":
+        return f"the program needs {most}"
+    return f"the pattern needs {most} for this text; make it simpler or the text shorter"
 
 
 def _shown(text: str) -> str:
@@ -166,12 +187,19 @@ def _output(text: str, total: int) -> str:
     return f"{kept}\n[cut: {MAX_STDOUT:,} of {total:,} characters shown]"
 
 
-def _error(error: dict[str, str], stdout: str, ms: int) -> JavaScriptError:
+def _error(code: str, error: dict[str, str], stdout: str, ms: int) -> JavaScriptError:
     name, message = error["name"], error["message"]
-    place = re.search(r"<(?:evalScript|input|eval)>:(\d+)", error["stack"])
+    place = re.search(r"<(?:evalScript|input|eval)>:(\d+)", _OURS.split(error["stack"], maxsplit=1)[0])
     line = int(place[1]) if place else None
     said = " ".join((f"{name}: {message}" if name and message else name or message).split())
+    if name == "SyntaxError" and message.startswith(_AT_AWAIT) and re.search(r"\bawait\b", code):
+        said += " (await works in async functions only: end with (async () => { ... })(), whose promise is awaited)"
     return JavaScriptError(said[:MAX_MESSAGE], name=name or None, line=line, stdout=stdout, execution_ms=ms)
+
+
+async def _value(text: str) -> Any:
+    """The value of JSON ``text``: a large one is read in a thread. Raises ValueError as ``_plain`` does."""
+    return await asyncio.to_thread(_plain, text) if len(text) > LARGE else _plain(text)
 
 
 def _plain(text: str) -> Any:
@@ -181,7 +209,7 @@ def _plain(text: str) -> Any:
     except RecursionError:
         value, depth = None, MAX_DEPTH + 1
     else:
-        depth = _depth(text)
+        depth = _depth(text) if text.count("[") + text.count("{") > MAX_DEPTH else 0
     if depth > MAX_DEPTH:
         raise ValueError(f"the result is nested too deeply; {MAX_DEPTH} levels are allowed")
     return value

@@ -14,6 +14,9 @@
   const joined = Array.prototype.join;
   const functionText = Function.prototype.toString;
   const symbolText = Symbol.prototype.toString;
+  const toNumber = Number;
+  const toInteger = parseInt;
+  const toFloat = parseFloat;
   const bigintText = BigInt.prototype.toString;
 
   let maxOutput = 0;
@@ -62,9 +65,42 @@
     }
   }
 
+  // The first of several items may say where the others go: %s %d %i %f %j %o %O, as for any console; %c is for colours.
+  function format(items) {
+    const template = items[0];
+    let line = "";
+    let next = 1;
+    let from = 0;
+    for (let at = 0; at < template.length - 1; at++) {
+      if (template[at] !== "%") continue;
+      const kind = template[at + 1];
+      if (kind !== "%" && (next === items.length || !isKind(kind))) continue;
+      line += apply(sliced, template, [from, at]) + (kind === "%" ? "%" : formatted(kind, items[next++]));
+      from = ++at + 1;
+    }
+    return { line: line + apply(sliced, template, [from]), next };
+  }
+
+  function isKind(kind) {
+    return kind === "s" || kind === "d" || kind === "i" || kind === "f" || isObjectKind(kind) || kind === "c";
+  }
+
+  function isObjectKind(kind) {
+    return kind === "o" || kind === "O" || kind === "j";
+  }
+
+  function formatted(kind, item) {
+    if (kind === "c") return "";
+    if (kind === "s" || isObjectKind(kind) || typeof item === "bigint") return shown(item);
+    if (typeof item === "symbol" || typeof item === "function" || (typeof item === "object" && item !== null)) return "NaN";
+    return "" + (kind === "d" ? toNumber(item) : kind === "i" ? toInteger(item) : toFloat(item));
+  }
+
   function log(...items) {
     let line = lines++ ? "\n" : "";
-    for (let at = 0; at < items.length; at++) line += (at ? " " : "") + shown(items[at]);
+    const used = items.length > 1 && typeof items[0] === "string" ? format(items) : { line: "", next: 0 };
+    line += used.line;
+    for (let at = used.next; at < items.length; at++) line += (at ? " " : "") + shown(items[at]);
     outputTotal += line.length;
     if (output.length < maxOutput) output += first(line, maxOutput - output.length);
   }
@@ -132,7 +168,8 @@
     try {
       const result = toJson(value);
       if (result.length <= maxResult) return whole(['"result":', stringify(result)]);
-      return problem("", "the result is too long, " + result.length + " characters as JSON", "");
+      const count = result.length + " characters as JSON of at most " + maxResult;
+      return problem("", "the result is too long, " + count + "; give a part of it", "");
     } catch (error) {
       return described(error, true);
     }

@@ -50,16 +50,67 @@
     return match ? [match] : [];
   }
 
+  // String.prototype.replace would hold all matches in memory at once, hundreds of bytes for each.
   function replace(order, pattern) {
+    const { text, max_output } = order;
+    const done = [];
+    let built = "";
+    let template;
+    let at = 0;
+    let size = 0;
     let replacements = 0;
-    const result = order.text.replace(pattern, order.replace);
-    if (result.length > order.max_output) return { error: "the result is too long: " + result.length + " characters" };
-    pattern.lastIndex = 0;
-    order.text.replace(pattern, () => {
+
+    function put(piece) {
+      built += piece;
+      if (built.length < 100000) return;
+      size += built.length;
+      if (size <= max_output) done.push(built);
+      built = "";
+    }
+
+    for (const match of found(text, pattern)) {
+      template ??= parsed(order.replace, match.length - 1, match.groups !== undefined);
+      const { index } = match;
+      if (index > at) put(text.slice(at, index));
+      for (let each = 0; each < template.length && size <= max_output; each++) {
+        put(typeof template[each] === "string" ? template[each] : template[each](match));
+      }
+      if (size > max_output) break;
+      at = index + match[0].length;
       replacements++;
-      return "";
-    });
-    return { result, replacements };
+    }
+    put(text.slice(at));
+    if (size + built.length <= max_output) return { result: done.join("") + built, replacements };
+    return { error: "the result is too long, over " + max_output + " characters; nothing was replaced" };
+  }
+
+  // GetSubstitution of ECMA-262: the texts and functions of a match that a replacement consists of.
+  function parsed(replacement, captures, hasNames) {
+    const special = hasNames ? /\$(?:[$&`']|\d\d?|<([^>]*)>)/g : /\$(?:[$&`']|\d\d?)/g;
+    const pieces = [];
+    let at = 0;
+    for (let found; (found = special.exec(replacement)); at = special.lastIndex) {
+      pieces.push(replacement.slice(at, found.index));
+      pieces.push(put(found));
+    }
+    pieces.push(replacement.slice(at));
+    return pieces.filter((piece) => piece !== "");
+
+    function put(found) {
+      const sign = found[0][1];
+      if (sign === "$") return "$";
+      if (sign === "&") return (match) => match[0];
+      if (sign === "`") return (match) => match.input.slice(0, match.index);
+      if (sign === "'") return (match) => match.input.slice(match.index + match[0].length);
+      if (sign === "<") return (match) => match.groups[found[1]] ?? "";
+      let index = Number(found[0].slice(1));
+      if (index > captures && found[0].length === 3) {
+        index = Number(sign); // the second digit is text
+        special.lastIndex--;
+      }
+      if (index < 1 || index > captures) return replacement.slice(found.index, special.lastIndex);
+      return (match) => match[index] ?? "";
+    }
   }
 
   return function (order) {

@@ -140,7 +140,7 @@ async def test_values_pass_through_json(code: str, expected: Any) -> None:
         ("queueMicrotask(() => { throw new Error('loose') }); 1", "Uncaught Error: loose", None, None),
         ("new Promise(() => {})", "the promise was never settled", None, None),
         ("let a = {}; a.a = a; a", "TypeError: circular reference", "TypeError", None),
-        ("await 1", "SyntaxError: expecting ';'", "SyntaxError", 1),
+        ("a b", "SyntaxError: expecting ';'", "SyntaxError", 1),
         (
             "Error.prepareStackTrace = (e, t) => t; null.x",
             "TypeError: cannot read property 'x' of null",
@@ -354,3 +354,63 @@ async def test_the_schema_is_the_specified_one(tool: CodeEval) -> None:
     )
     assert list(schema.parameters["properties"]) == ["code", "timeout"]
     assert tool.unavailable() is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "stdout"),
+    [
+        ('"%s is %d years", "Bob", 42', "Bob is 42 years"),
+        ('"%i %f %d", "12.7px", "3.5em", "7"', "12 3.5 7"),
+        ('"%o %O %j", {a: 1}, [2], {b: 3}', '{"a":1} [2] {"b":3}'),
+        ('"%s %s", "x"', "x %s"),
+        ('"%s", "x", "y", 1', "x y 1"),
+        ('"%%%s%%", 1', "%1%"),
+        ('"%%"', "%%"),
+        ('"100% sure", 5', "100% sure 5"),
+        ('"%x", 1', "%x 1"),
+        ('"%c red", "color: red"', " red"),
+        ('"%s", "%s", "z"', "%s z"),
+        ('"%d %d %d", Symbol("s"), {}, () => 1', "NaN NaN NaN"),
+        ('"%s %d", 10n, 10n', "10n 10n"),
+        ('5, "%s", "a"', "5 %s a"),
+        ('"%d", {valueOf() { throw 1 }}', "NaN"),
+    ],
+)
+async def test_the_first_item_of_a_log_may_say_where_the_others_go(tool: CodeEval, logged: str, stdout: str) -> None:
+    assert (await call(tool, code=f"console.log({logged}); 1"))["stdout"] == stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("/(/", None),  # a fault of the parser that the engine gives no place: not one of another file
+        ("\n\nnull.x", 3),
+        ("\nfunction g() {\n throw new Error('q')\n}\ng()", 3),
+        ("(async () => {\n throw new Error('r')\n})()", 2),
+        ("new RegExp('(')", 1),
+    ],
+)
+async def test_the_line_of_an_exception_is_one_of_the_program(tool: CodeEval, code: str, line: int | None) -> None:
+    data = await call(tool, code=code)
+    assert is_failure(data)
+    assert data.get("line") == line
+
+
+@pytest.mark.parametrize("code", ["await 5", "const x = await f(); x", "[await f()]", "g(await f())"])
+async def test_who_awaits_outside_of_a_function_hears_what_to_write(tool: CodeEval, code: str) -> None:
+    data = await call(tool, code=f"async function f() {{}}\n{code}")
+    assert data["name"] == "SyntaxError"
+    assert "end with (async () => { ... })()" in data["message"]
+
+
+async def test_a_program_that_needs_too_much_hears_how_much_there_is(tool: CodeEval) -> None:
+    data = await call(tool, code="new Array(1e6).fill(0)")
+    assert data["message"] == (
+        "the result is too long, 2000001 characters as JSON of at most 1000000; give a part of it"
+    )
+
+
+async def test_a_large_result_is_whole(tool: CodeEval) -> None:
+    assert await value("new Array(3e5).fill(7)") == [7] * 300_000
+    assert await value("Array.from({length: 300}, () => [])") == [[]] * 300
+    assert await value('"[".repeat(300)') == "[" * 300

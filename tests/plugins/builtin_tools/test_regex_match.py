@@ -242,6 +242,26 @@ async def test_texts_of_megabytes() -> None:
     assert is_failure(await directly(text="a" * 100_000, pattern="a", flags="g", replace="$'" * 1000))
 
 
+async def test_many_replacements_in_a_long_text() -> None:
+    swapped = await directly(text="ab " * 200_000, pattern=r"(\w)(\w)", flags="g", replace="$2$1")
+    assert swapped == {"result": "ba " * 200_000, "replacements": 200_000}
+    between = await directly(text="\U0001f600" * 100_000, pattern="", flags="gu", replace="-")
+    assert between == {"result": "-" + "\U0001f600-" * 100_000, "replacements": 100_001}
+    before = await directly(text="a" * 1_000, pattern="a", flags="g", replace="$`" * 1_000)
+    assert before["message"] == "the result is too long, over 5000000 characters; nothing was replaced"
+
+
+async def test_one_match_over_a_long_text() -> None:
+    assert await directly(text="a" * 5_000_000, pattern="a+", replace="b") == {"result": "b", "replacements": 1}
+
+
+async def test_a_pattern_that_needs_too_much_memory_says_what_to_do() -> None:
+    data = await directly(text="ab" * 2_500_000, pattern="(?:(a)|(b)|(c)|(d)|(e)|(f)|(g)|(h))+$")
+    assert is_failure(data)
+    assert "more memory than it may have (320 MB)" in data["message"]
+    assert "the text shorter" in data["message"]
+
+
 async def test_stop_ends_a_pattern_within_a_second() -> None:
     model = ScriptedModel([Reply(tool_calls=[("regex-match", CATASTROPHE)]), "done"])
     stage = Stage(model, [RegexMatch()])
