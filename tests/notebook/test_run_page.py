@@ -731,6 +731,34 @@ def test_code_in_an_answer_has_one_ground(fake: FakePage) -> None:
     assert (ground, padding) == ("rgba(0, 0, 0, 0)", "0px")
 
 
+def test_each_line_of_a_difference_is_one_line_whatever_it_holds(fake: FakePage) -> None:
+    """Signs that could begin TeX stand in elements of their own."""
+    diff = "@@ -1 +1 @@\n-total\n\\ No newline at end of file\n+cost = f'$\\d {a}\\n$'\n\\ No newline at end of file\n"
+    asking = request("edit_file", {"path": "a"}, DiffPreview(path="a", diff=diff, added=1, removed=1))
+    events = [*started(), *call("edit_file", {"path": "a"}), *asked(asking), *answered(asking, "button", approved=True)]
+    html = render(play([*events, *ran("edit_file", "", {"diff": diff}), *ended()]))["text/html"]
+    fake.page.evaluate("html => { out.innerHTML = html; }", html)
+    lines = fake.page.locator(".kestrel-diff code > span")
+    expect(lines).to_have_count(5)
+    assert len({box["height"] for line in lines.all() if (box := line.bounding_box())}) == 1
+
+
+def test_arguments_that_are_cut_keep_a_gap_to_the_word_of_the_state(fake: FakePage) -> None:
+    events = [
+        *started(),
+        *call("grep", {"pattern": "x" * 300}),
+        make(ev.ToolFailed, call_id="call_1", tool="grep", error="no"),
+    ]
+    html = render(play([*events, *ended()]))["text/html"]
+    fake.page.evaluate("html => { out.innerHTML = html; }", html)
+    gap = """() => {
+      const [args, word] = ['args', 'word'].map((name) => document.querySelector(`.kestrel-row > .kestrel-${name}`));
+      const style = getComputedStyle(args);
+      return word.getBoundingClientRect().left - args.getBoundingClientRect().right + parseFloat(style.paddingRight);
+    }"""
+    assert fake.page.evaluate(gap) >= 8
+
+
 def test_a_record_has_the_columns_of_the_live_view(fake: FakePage) -> None:
     """JupyterLab puts 20 px beside HTML and none beside a live view."""
     events = [*started(), *call("read", {}), *ran("read", "one\ntwo")]
