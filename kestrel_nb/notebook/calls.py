@@ -15,7 +15,17 @@ from ..runtime.tool_calls import EDITED
 from .cards import Card, beside_diff, card_of, diff_lines
 from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
 from .json_answers import Said, said_by
-from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, code_of, exit_code, figure_count, result_line
+from .summaries import (
+    ARGUMENTS,
+    RESULT,
+    arguments_line,
+    arguments_text,
+    as_json,
+    code_of,
+    exit_code,
+    figure_count,
+    result_line,
+)
 from .tables import Table, table_of
 from .visible import one_line, visible
 
@@ -216,7 +226,7 @@ def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
     changed = diff is not None or row["diff"] is not None
     table = None if event.is_error or changed else _table(event, said)
     content = visible(said.text if said else _seen(event, beside_table=table is not None))
-    line = said.line if said else ""
+    line = one_line(said.line, RESULT) if said else ""
     result = line or result_line(event.tool, content if said else event.content, event.data, table, row["image_count"])
     return {
         **row,

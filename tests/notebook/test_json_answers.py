@@ -126,3 +126,16 @@ def test_a_record_has_neither_the_time_that_code_took_nor_the_wall_of_headers() 
         for text in render(state).values():
             assert "4321" not in text
             assert "set-cookie" not in text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"result": "y" * 900_000, "stdout": "", "executionMs": 1},
+        {**RESPONSE, "statusText": "z" * 90_000},
+        {"result": "y" * 900_000},
+        {"description": "w" * 90_000, "url": "https://x"},
+    ],
+)
+def test_a_row_stays_a_row(data: dict[str, Any]) -> None:
+    assert len(row(data)["result"]) <= 60
