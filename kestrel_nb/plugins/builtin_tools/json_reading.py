@@ -12,9 +12,16 @@ from ...protocol.json_text import MAX_DEPTH
 MAX_INPUT = 2_000_000  # characters: reading them holds the interpreter's lock, 0.5 s for as many lists as fit in
 MAX_LEVELS = MAX_DEPTH - 10  # what a result may have, with room for what is around it
 MAX_VALUES = 100_000  # in a result: each is looked at several times on its way, by the loop that everything shares
+TOO_MANY = f"the result has over {MAX_VALUES:,} values; extract a part of it with path"
 NEAR = 20
 
-_TEXT = r'"(?:[^"\\]|\\.)*"'
+_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.\w]+', re.DOTALL)  # texts, and what is between the signs of JSON
+_WORDING = {
+    "Unexpected UTF-8 BOM (decode using utf-8-sig)": "a byte order mark can stand at the beginning only once",
+    "Invalid control character at": "a control character must be escaped in a text",
+    "Unterminated string starting at": "a text that does not end",
+    "Extra data": "something follows the value",
+}
 
 
 class JsonFault(ValueError):
@@ -48,7 +55,7 @@ def check_result(value: Any) -> None:
         level = [item for container in level if isinstance(container, (dict, list)) for item in _items(container)]
         count += len(level)
         if count > MAX_VALUES:
-            raise JsonFault(f"the result has over {MAX_VALUES:,} values; extract a part of it with path")
+            raise JsonFault(TOO_MANY)
         if not level:
             return
     raise JsonFault(f"nested deeper than {MAX_LEVELS} levels; extract a part of it with path")
@@ -87,13 +94,13 @@ def _int(literal: str) -> int:
 
 def _find(text: str, literal: str) -> int:
     """Where ``literal`` stands outside texts."""
-    either = re.compile(rf"{_TEXT}|(?<![-+.\w]){re.escape(literal)}(?![-+.\w])", re.DOTALL)
-    return next((match.start() for match in either.finditer(text) if match.group() == literal), 0)
+    return next((match.start() for match in _WORDS.finditer(text) if match.group().startswith(literal)), 0)
 
 
 def _at(text: str, position: int, problem: str) -> str:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
+    problem = _WORDING.get(problem, problem)
     problem = problem[:1].lower() + problem[1:] if not problem.startswith(("NaN", "Infinity")) else problem
     near = text[position : position + NEAR]
     where = f", near {json.dumps(near)}" if near.strip() else ", where the text ends" if position >= len(text) else ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .json_paths import joined
+from .json_reading import MAX_VALUES, TOO_MANY
 
 MAX_RESULT = 8_000_000  # characters: indents and repeated keys can make much of little
 
@@ -43,6 +44,8 @@ def flatten(value: Any) -> dict[str, Any]:
                 waiting.append(_parts(path, item))
                 break
             flat[path] = item
+            if len(flat) > MAX_VALUES:
+                raise TransformFault(TOO_MANY)
         else:
             waiting.pop()
     return flat

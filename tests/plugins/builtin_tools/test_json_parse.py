@@ -127,7 +127,7 @@ async def test_scalars_have_no_keys_and_unknown_transforms_are_refused() -> None
         ("1" * 5_000, "not valid JSON at line 1, column 1: the integer has more than"),
         ("{'a': 1}", "not valid JSON at line 1, column 2: expecting property name"),
         ("[1,]", "not valid JSON at line 1, column 4: expecting value"),
-        ("[1] 2", "not valid JSON at line 1, column 5: extra data"),
+        ("[1] 2", "not valid JSON at line 1, column 5: something follows the value"),
         ("", "not valid JSON at line 1, column 1: expecting value, where the text ends"),
         ("\ufeff", "not valid JSON at line 1, column 1: expecting value, where the text ends"),
         ("// no\n{}", "not valid JSON at line 1, column 1"),
@@ -201,3 +201,29 @@ def test_flattened_keys_are_paths_whatever_is_in_them() -> None:
     for path, leaf in flatten(value).items():
         assert extract(value, path) == leaf
     assert len(flatten(value)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\ufeff\ufeff{}", "line 1, column 1: a byte order mark can stand at the beginning only once"),
+        ('"a\nb"', "line 1, column 3: a control character must be escaped in a text"),
+        ('["a', "line 1, column 2: a text that does not end"),
+        ('["1e400", 1e400y]', "line 1, column 11: the number is beyond what a double can hold"),
+        (f"[1,{'9' * 4301},{'9' * 4302}]", "line 1, column 4: the integer has more than 4,300 digits"),
+    ],
+)
+async def test_faults_are_said_in_words_and_placed(text: str, said: str) -> None:
+    data = await call(JsonParse(), input=text)
+    assert is_failure(data)
+    assert said in data["message"]
+
+
+async def test_an_endless_number_is_refused_at_once() -> None:
+    with_digits = await call(JsonParse(), input="9" * 1_900_000)
+    assert "more than 4,300 digits" in with_digits["message"]
+
+
+async def test_keys_that_no_encoder_takes_are_all_kept() -> None:
+    data = await call(JsonParse(), input='{"\\ud800": 1, "\\ud801": 2}')
+    assert data == {"result": {"\ufffd": 1, "\ufffd (2)": 2}}
