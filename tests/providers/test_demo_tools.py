@@ -216,3 +216,25 @@ def test_a_result_of_an_odd_form_is_told_all_the_same(result: str) -> None:
         said, calls = ask(text, results=(result,))
         assert said
         assert calls == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is 2+2, then query: SELECT 1",
+        'what is 2+2, then match /\\d+/g in "room 12"',
+        """what is 2+2, then flatten the JSON {"a": {"b": 1}}""",
+    ],
+)
+def test_what_is_understood_alone_says_so_in_a_longer_request(text: str) -> None:
+    said, calls = ask(text)
+    alone = text.partition(", then ")[2]
+    assert not calls
+    assert said.startswith(f"I understand `{alone}` only as a request of its own.")
+    assert "for example" not in said
+    assert ask(alone)[1]
+
+
+def test_appending_is_told_in_a_sentence() -> None:
+    data = {"path": "a.txt", "bytesWritten": 4, "append": True, "success": True}
+    assert ask('append "more" to a.txt', results=(data,))[0] == "Appended to `a.txt`: 4 bytes."

@@ -142,6 +142,11 @@ def _ran(arguments: Data, data: Data, room: int) -> str:
     return head + (f"\n\nIt printed:\n\n{block(printed, room, output=True)}" if printed.strip() and room else "")
 
 
+def _wrote(arguments: Data, data: Data, room: int) -> str:
+    deed = "Appended to" if data.get("append") else "Wrote"
+    return f"{deed} {code(str(data['path']))}: {_count(data['bytesWritten'], 'byte')}."
+
+
 def _fetched(arguments: Data, data: Data, room: int) -> str:
     body, kind = str(data["body"]), str(data["headers"].get("content-type", ""))
     status = f"{data['status']} {data['statusText']}".strip()
@@ -172,6 +177,7 @@ _WORDS: dict[str, Callable[[Data, Data, int], str | None]] = {
     "regex-match": _matched,
     "database-query": _queried,
     "code-eval": _ran,
+    "file-write": _wrote,
     "http-fetch": _fetched,
     "web-search": _searched,
 }

@@ -240,6 +240,11 @@ def not_understood(understanding: Understanding, tools: Sequence[ToolSchema]) ->
     """That and what was not understood, and what would be, with the tools that are there."""
     if understanding.misfit is not None:
         return f"{understanding.misfit}\n\nI did nothing. {WHAT_I_AM}"
+    if understanding.alone:
+        part = code(str(understanding.unknown))
+        return (
+            f"I understand {part} only as a request of its own. I did nothing; ask for it in another cell. {WHAT_I_AM}"
+        )
     if understanding.missing is not None:
         head = _no_tool(understanding.missing)
     elif understanding.unknown is not None:

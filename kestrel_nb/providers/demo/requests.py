@@ -55,12 +55,14 @@ PARSERS: tuple[Callable[[str, Masked], list[Op] | None], ...] = (
 class Understanding:
     """What a request comes to: ``steps``, or why there are none.
 
-    ``unknown`` is the part that was not understood, as it was typed, ``missing`` the kind of work for which no tool is
-    offered, ``misfit`` what is wrong with the call of a tool that was named.
+    ``unknown`` is the part that was not understood, as it was typed; ``alone`` says that it would be as a whole
+    request. ``missing`` is the kind of work for which no tool is offered, ``misfit`` what is wrong with the call of a
+    tool that was named.
     """
 
     steps: tuple[Step, ...] = ()
     unknown: str | None = None
+    alone: bool = False
     missing: Op | None = None
     misfit: str | None = None
     help: bool = False
@@ -80,7 +82,10 @@ def understand(text: str, tools: Sequence[ToolSchema]) -> Understanding:
     verbatim = parse_verbatim(masked)
     ops = [verbatim] if verbatim else _plan(masked, tools) or _all_parts(masked, tools)
     if isinstance(ops, str):
-        return Understanding(unknown=text.strip() if len(split_parts(masked.text, STARTS)) == 1 else ops)
+        if len(split_parts(masked.text, STARTS)) == 1:
+            return Understanding(unknown=text.strip())
+        part = mask(ops)
+        return Understanding(unknown=ops, alone=bool(parse_verbatim(part) or _plan(part, tools)))
     return _lower(ops, tools) if ops else Understanding(unknown=text.strip())
 
 
