@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -21,8 +22,14 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
+PLACES = (  # one in each region
+    *("Africa/Cairo", "America/New_York", "Asia/Kolkata", "Atlantic/Reykjavik", "Australia/Sydney"),
+    *("Europe/London", "Indian/Maldives", "Pacific/Auckland", "US/Eastern"),
+)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 # Abbreviations that people type; none is a zone, and several mean more than one.
 ABBREVIATIONS: dict[str, tuple[str, ...]] = {
+    "Z": ("UTC",),
     "IST": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"),
     "BST": ("Europe/London", "Asia/Dhaka"),
     "CST": ("America/Chicago", "Asia/Shanghai", "America/Havana"),
@@ -134,9 +141,21 @@ def _unknown(name: str) -> str:
     if not zone_names():
         return "timezone: this Python has no time zone data; pip install tzdata"
     shown = json.dumps(name if len(name) <= 40 else f"{name[:39]}…")
-    meant = ABBREVIATIONS.get(name.upper()) or _near(name)
+    meant = ABBREVIATIONS.get(name.upper()) or _like(name)
     hint = f"did you mean {' or '.join(meant)}?" if meant else "use one such as America/New_York, Asia/Kolkata or UTC"
     return f"timezone: {shown} is no IANA time zone name; {hint}"
+
+
+def _like(name: str) -> tuple[str, ...]:
+    """What a UTC offset, a region without a city or a slip of the pen stand for."""
+    offset = _OFFSET.fullmatch(name.strip())
+    if offset:
+        hours, minutes = int(offset[2]), int(offset[3] or 0)
+        behind = "+" if offset[1] == "-" else "-"  # POSIX counts the other way round
+        zone_name = f"Etc/GMT{behind}{hours}"
+        return (f"{zone_name} (the sign is turned round)",) if zone_name in zone_names() and not minutes else ()
+    region = name.strip().strip("/").lower()
+    return tuple(place for place in PLACES if place.lower().startswith(f"{region}/")) or _near(name)
 
 
 def _near(name: str) -> tuple[str, ...]:
