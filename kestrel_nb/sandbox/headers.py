@@ -24,7 +24,10 @@ OF_BODY: Final = ("content-encoding", "content-language", "content-location", "c
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: token
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # RFC 9110, 5.5
-_SECRET = re.compile(r"auth|cookie|token|key|secret|passw|credential|session|signature|jwt|api-?id", re.IGNORECASE)
+_SECRET = re.compile(
+    r"auth|cookie|token|key|secret|passw|passphrase|\bpass\b|pwd|credential|session|signature|jwt|api-?id|[cx]srf|\botp\b",
+    re.IGNORECASE,
+)
 _SCHEME = re.compile(r"(Basic|Bearer|Digest|Token|ApiKey)\s", re.IGNORECASE)
 
 

@@ -9,10 +9,8 @@ and what a public server does with a request is its own affair.
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +18,7 @@ from ..protocol.errors import CancelledByUser
 from .addresses import is_this_machine, refusal
 from .decoding import ACCEPTED, decoder
 from .headers import across_origins, sendable, without_body
+from .lookup import Resolver, looked_up, system_addresses
 from .network_error import NetworkError as NetworkError
 from .urls import Url, follow, parse_url
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from httpcore import Response as Answer
 
-Resolver = Callable[[str], Sequence[str]]  # a name -> its IP addresses; runs in a thread, may raise OSError
 Dialer = Callable[[str, int], tuple[str, int]]  # a judged address and port -> what is really dialled; for tests
 Stop = Callable[[], Awaitable[None]]
 
@@ -140,7 +138,17 @@ class Network:
                 return response  # its body is of no use
             return await _with_body(response, answer, max_bytes)
 
-    def judge(self, url: Url, addresses: Sequence[str]) -> None:
+    def check(self, url: str) -> Url:
+        """The address as it is asked for. A name in it is looked up, and judged, only when the request is made.
+
+        Raises NetworkError (``invalid_url``, ``network_refused``) when it is clear already that there will be none.
+        """
+        checked = parse_url(url)
+        if checked.is_ip:
+            self._judge(checked, [checked.host])
+        return checked
+
+    def _judge(self, url: Url, addresses: Sequence[str]) -> None:
         """Raises NetworkError (``network_refused``) when one of the addresses of ``url`` must not be dialled."""
         for address in addresses:
             reason = refusal(address, allow_private=self.allow_private)
@@ -155,8 +163,8 @@ class Network:
 
     async def _judged(self, url: Url) -> Sequence[str]:
         """The addresses of the host, each of which may be dialled."""
-        addresses = [url.host] if url.is_ip else await _looked_up(self._resolve, url.host)
-        self.judge(url, addresses)
+        addresses = [url.host] if url.is_ip else await looked_up(self._resolve, url.host)
+        self._judge(url, addresses)
         return addresses
 
 
@@ -228,48 +236,6 @@ async def _with_body(response: Response, answer: Answer, max_bytes: int) -> Resp
                     return replace(response, body=bytes(body[:max_bytes]), truncated=True)
     decode.end()
     return replace(response, body=bytes(body))
-
-
-def system_addresses(host: str) -> Sequence[str]:
-    """The addresses of ``host`` as the system knows them, each once."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-async def _looked_up(resolve: Resolver, host: str) -> Sequence[str]:
-    try:
-        addresses = await _in_thread(resolve, host)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise NetworkError(f"{host} has no address that could be found ({reason}); check the spelling") from None
-    if not addresses:
-        raise NetworkError(f"{host} has no address; check the spelling")
-    return addresses
-
-
-async def _in_thread(resolve: Resolver, host: str) -> Sequence[str]:
-    """``resolve(host)`` in a thread that nothing waits for at the end: the system's look-up can't be broken off."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Sequence[str] | Exception] = loop.create_future()
-
-    def settle(outcome: Sequence[str] | Exception) -> None:
-        if not done.done():
-            done.set_result(outcome)
-
-    def work() -> None:
-        outcome: Sequence[str] | Exception
-        try:
-            outcome = resolve(host)
-        except Exception as error:
-            outcome = error
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, outcome)
-
-    threading.Thread(target=work, name="kestrel-lookup", daemon=True).start()
-    outcome = await done
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
 
 
 async def _unless_stopped(work: Awaitable[Response], stop: Stop) -> Response:

@@ -13,7 +13,7 @@ from ...protocol.tools import Preview, RequestPreview, TextPreview, ToolSchema
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.headers import sendable, shown
 from ...sandbox.network import METHODS, Network, NetworkError, Response
-from ...sandbox.urls import Url, parse_url
+from ...sandbox.urls import Url
 from ...sandbox.web_text import body_text, is_text
 from ..shapes import parameters
 from .answers import answer, failure
@@ -111,23 +111,25 @@ class HttpFetch:
         return answer(_data(response))
 
     def _checked(self, args: Mapping[str, Any]) -> _Request:
-        request = _read(args)
-        if request.url.is_ip:  # a name is looked up, and judged, when the request is sent
-            self._network.judge(request.url, [request.url.host])
-        return request
+        """Raises NetworkError for what can't be sent."""
+        url = self._network.check(args["url"])
+        return _Request(_method(args), url, sendable(args.get("headers") or {}), _body(args))
 
 
-def _read(args: Mapping[str, Any]) -> _Request:
-    """Raises NetworkError for what can't be sent."""
+def _method(args: Mapping[str, Any]) -> str:
     method = str(args.get("method") or "GET").upper()
     if method not in METHODS:
         raise NetworkError(f"method: must be one of {', '.join(METHODS)}", code="network_refused")
-    body = args.get("body") if method in WITH_BODY else None
+    return method
+
+
+def _body(args: Mapping[str, Any]) -> str | None:
+    body: str | None = args.get("body") if _method(args) in WITH_BODY else None
     try:
         (body or "").encode()
     except UnicodeEncodeError:
         raise NetworkError("body: must be valid Unicode, without lone surrogates", code="network_refused") from None
-    return _Request(method, parse_url(args["url"]), sendable(args.get("headers") or {}), body)
+    return body
 
 
 def _data(response: Response) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ...protocol.messages import ImagePart, TextPart, create_message
 from ...protocol.tools import Preview, RequestPreview, TextPreview, ToolPermission, ToolSchema
 from ...runtime.models import CompletionRequest, LanguageModel, ModelRegistry
 from ...runtime.tools import ToolContext, ToolExecutionResult
-from ...sandbox.network import Network
+from ...sandbox.network import Network, NetworkError
 from ...sandbox.output import size_text
 from ...sandbox.urls import parse_url
 from ..shapes import parameters
@@ -70,18 +70,27 @@ class ImageDescribe:
         self._network = network
 
     def permission_for(self, args: Mapping[str, Any]) -> ToolPermission:
-        """A remote address asks, since it goes out; an image in the arguments does not."""
-        return "auto" if is_data_uri(args["url"]) else "ask"
+        """A remote address asks, since it goes out; an image in the arguments does not, nor does what is no address."""
+        if is_data_uri(args["url"]):
+            return "auto"
+        try:
+            parse_url(args["url"])
+        except NetworkError:  # the call says so and does nothing
+            return "auto"
+        return "ask"
 
     def unavailable(self) -> str | None:
         """Why no model is offered the tool."""
         return None if self._model() else NO_MODEL
 
     def preview(self, args: Mapping[str, Any], context: ToolContext) -> Preview:
-        """The request for the image, or what the image is. Raises ToolCallError for one that can't be used."""
-        if not is_data_uri(args["url"]):
-            return RequestPreview(method="GET", url=str(parse_url(args["url"])))
-        image = from_data_uri(args["url"])
+        """The request for the image, or what the image is, or why there will be none."""
+        try:
+            if not is_data_uri(args["url"]):
+                return RequestPreview(method="GET", url=str(self._network.check(args["url"])))
+            image = from_data_uri(args["url"])
+        except ToolCallError as error:  # the call answers with the same words; a preview that raised would end it
+            return TextPreview(title="image-describe will do nothing", text=str(error))
         size = f"{image.media_type}, {size_text(len(image.data))}"
         return TextPreview(title="Describe an image", text=f"{size}\n{_prompt(args)}")
 

@@ -83,7 +83,7 @@ class WebFetch:
 
     def preview(self, args: Mapping[str, Any], context: ToolContext) -> RequestPreview:
         """The request. Raises NetworkError for an address that can't be used."""
-        return RequestPreview(method="GET", url=str(parse_url(args["url"])))
+        return RequestPreview(method="GET", url=str(self._network.check(args["url"])))
 
     async def execute(self, args: Mapping[str, Any], context: ToolContext) -> ToolExecutionResult:
         """Fetch it, and give the part of its text that was asked for."""
