@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,11 +25,15 @@ from ..protocol.errors import CancelledByUser, ToolCallError
 
 START = Path(__file__).with_name("child_start.py")
 START_S = 20.0  # for the interpreter to come up, on a busy machine; measured: 0.02 to 0.05 s
+AT_ONCE = 8  # children; each may fill hundreds of megabytes, and a model may make a hundred calls in one turn
+TURN_S = 0.05  # between two looks whether a child that waits for its turn is still wanted
 BACKSTOP_S = 5.0  # after which a child ends by itself should nobody have killed it
 LAST_MOMENT_S = 1.0  # for a child that has closed its output to end
 BLOCK = 65_536
 # Without these some installations find no libpython, or Windows no random numbers.
 NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+
+_turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 class ChildTimeout(ToolCallError):
@@ -67,18 +71,22 @@ async def run_child(
     system, its standard error is lost. ``timeout_s`` counts from the moment in which the interpreter is up;
     ``memory_bytes`` limits the address space where the platform can; of the answer at most ``max_bytes`` are read.
 
+    At most AT_ONCE children run at a time, the others wait for their turn; that counts as no time.
+
     The child is killed at these limits, when ``stop()`` returns, when this coroutine is cancelled, and it ends when
     this process does. Raises ChildTimeout, ChildDied, and CancelledByUser after ``stop()``.
     """
     loop = asyncio.get_running_loop()
+    turn: asyncio.Future[None] = loop.create_future()
     up: asyncio.Future[None] = loop.create_future()
     done: asyncio.Future[None] = loop.create_future()
     child = _Child(_command(script, timeout_s, memory_bytes), order, max_bytes)
-    child.on_up, child.on_done = _setter(loop, up), _setter(loop, done)
+    child.on_turn, child.on_up, child.on_done = (_setter(loop, future) for future in (turn, up, done))
     threading.Thread(target=child.run, name="kestrel-child", daemon=True).start()
     stopping = asyncio.ensure_future(stop()) if stop else None
     ends = {done} | ({stopping} if stopping else set())
     try:
+        await asyncio.wait({turn, *ends}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({up, *ends}, timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
         if up.done():
             await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -129,6 +137,7 @@ async def _settled(done: asyncio.Future[None]) -> None:
 class _Child:
     """One process, from a thread of its own; ``kill`` and ``result`` are for others."""
 
+    on_turn: Callable[[], None]
     on_up: Callable[[], None]
     on_done: Callable[[], None]
 
@@ -141,9 +150,11 @@ class _Child:
         self._problem: BaseException | None = None
 
     def run(self) -> None:
-        """Start the process, talk to it and collect it; tells ``on_up`` and ``on_done``."""
+        """Start the process, talk to it and collect it; tells ``on_turn``, ``on_up`` and ``on_done``."""
         try:
-            self._answer = self._talk(json.dumps(self._order).encode("ascii"))
+            order = json.dumps(self._order).encode("ascii")
+            with self._turn():
+                self._answer = self._talk(order)
         except BaseException as error:
             self._problem = error
         finally:
@@ -168,6 +179,17 @@ class _Child:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.kill()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        while not _turns.acquire(timeout=TURN_S):
+            if self._killed:
+                raise ChildDied("killed before it started")
+        try:
+            self.on_turn()
+            yield
+        finally:
+            _turns.release()
 
     def _talk(self, order: bytes) -> Any:
         try:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kestrel_nb.protocol.errors import CancelledByUser, ToolCallError
-from kestrel_nb.sandbox.child import ChildDied, ChildTimeout, run_child
+from kestrel_nb.sandbox.child import AT_ONCE, ChildDied, ChildTimeout, run_child
 
 HEAD = "import json, os, sys\norder = json.load(sys.stdin)\n"
 SLEEP = "import time\ntime.sleep(60)\n"
@@ -250,3 +250,29 @@ def test_a_child_ends_when_we_die(script: Callable[[str], Path], lines: str) -> 
 def test_the_answer_is_json_of_any_kind(script: Callable[[str], Path]) -> None:
     for value in (None, 0, "x", [], {"a": [1]}):
         assert asyncio.run(run(script(f"print({json.dumps(json.dumps(value))})"))) == value
+
+
+async def test_only_so_many_run_at_a_time_and_waiting_is_no_time_of_theirs(script: Callable[[str], Path]) -> None:
+    path = script("import time\ntime.sleep(0.3)\nprint(json.dumps(order))\n")
+    calls = [asyncio.ensure_future(run(path, {"n": n}, timeout_s=5.0)) for n in range(3 * AT_ONCE)]
+    most = 0
+    while not all(call.done() for call in calls):
+        most = max(most, len(living(path.name)))
+        await asyncio.sleep(0.02)
+    assert [call.result() for call in calls] == [{"n": n} for n in range(3 * AT_ONCE)]
+    assert 2 <= most <= AT_ONCE
+
+
+async def test_who_waits_for_a_turn_can_be_stopped(script: Callable[[str], Path]) -> None:
+    path = script(SLEEP)
+    first = [asyncio.ensure_future(run(path)) for _ in range(AT_ONCE)]
+    await asyncio.to_thread(until, lambda: len(living(path.name)) == AT_ONCE)
+    with pytest.raises(CancelledByUser):
+        await asyncio.wait_for(run(path, stop=lambda: asyncio.sleep(0.05)), 5)
+    late = asyncio.ensure_future(run(path))
+    await asyncio.sleep(0.1)
+    for call in (late, *first):
+        call.cancel()
+    await asyncio.wait_for(asyncio.gather(late, *first, return_exceptions=True), 10)
+    assert not living(path.name)
+    assert await run(script("print(1)\n")) == 1  # the turns have come back
