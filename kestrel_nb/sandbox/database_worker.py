@@ -93,7 +93,8 @@ def check_statement(query: str) -> None:
         return
     if space and space.end() == len(query):
         raise Problem("query", "the query is empty; write a SELECT statement")
-    raise Problem("not_allowed", f"this begins with {first.upper()}" if first else "this does not begin with one")
+    hint = "; the columns of a table are in pragma_table_info('name of the table')" if first == "pragma" else ""
+    raise Problem("not_allowed", f"this begins with {first.upper()}{hint}" if first else "this does not begin with one")
 
 
 def no_writing() -> None:

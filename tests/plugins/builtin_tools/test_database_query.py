@@ -177,6 +177,14 @@ async def test_s02_one_statement_and_no_other_database(world: World) -> None:
         assert (await call(DatabaseQuery(world.path), query=query))["rows"] == [row]
 
 
+async def test_a_pragma_is_told_where_the_columns_are(world: World) -> None:
+    tool = DatabaseQuery(world.path)
+    data = await call(tool, query="PRAGMA table_info(t)")
+    assert data["message"].endswith("; the columns of a table are in pragma_table_info('name of the table')")
+    found = await call(tool, query="SELECT name FROM pragma_table_info('t')")
+    assert [row["name"] for row in found["rows"]] == ["a", "n", "r"]
+
+
 async def test_s05_every_type_survives_json_and_no_column_is_lost(world: World) -> None:
     tool = DatabaseQuery(world.path)
     cells = {"a": "base64:AP8=", "n": 9007199254740993, "r": "Infinity"}
