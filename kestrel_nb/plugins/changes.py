@@ -44,11 +44,14 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file as it is and as it shall be."""
+    """One file as it is and as it shall be. Raises ToolCallError when it would be too large."""
 
     old: Current
     new: bytes
     places: tuple[int, ...] = ()  # lines of the old file where a replacement begins
+
+    def __post_init__(self) -> None:
+        check_size(self.shown, len(self.new), would_be=True)
 
     @property
     def shown(self) -> str:
@@ -91,11 +94,12 @@ def current(workspace: Workspace, path: str) -> Current:
     return Current(shown, data, found)
 
 
-def check_size(shown: str, size: int) -> None:
-    """Raise ToolCallError when a file of ``size`` bytes is too large to be changed."""
+def check_size(shown: str, size: int, *, would_be: bool = False) -> None:
+    """Raise ToolCallError when a file of ``size`` bytes is too large to be changed, or to be the outcome."""
     if size > MAX_CHANGED_BYTES:
         raise ToolCallError(
-            f"{shown} is larger than {size_text(MAX_CHANGED_BYTES)}; change it with a command instead",
+            f"{shown} {'would be' if would_be else 'is'} larger than {size_text(MAX_CHANGED_BYTES)}; "
+            "change it with a command instead",
             code="file_too_large",
         )
 

@@ -13,7 +13,7 @@ from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import size_text
 from ...sandbox.paths import explained
 from ...sandbox.workspace import Workspace
-from ..changes import Change, check_size, current
+from ..changes import Change, current
 from ..shapes import parameters
 from .answers import answer
 from .config import BuiltInToolConfig
@@ -127,5 +127,4 @@ class FileWrite:
         old = current(workspace, args["path"])
         if args.get("append"):
             new = (old.data or b"") + new
-        check_size(old.shown, len(new))
         return Change(old, new)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 
 CONTEXT = 3
-MAX_LINES = 20_000  # of the part that differs; beyond it the two parts are shown whole, one after the other
+# Of the part that differs; beyond either the two parts are shown whole, one after the other.
+MAX_LINES = 20_000
+MAX_PAIRS = 300_000  # of equal lines: difflib looks at them again and again, which takes seconds with so many
 
 
 def unified(name: str, old: str | None, new: str | None) -> tuple[str, int, int]:
@@ -46,7 +49,7 @@ def _hunks(before: list[str], after: list[str], start: int) -> list[str]:
     """Headers and lines of the hunks; ``start`` lines stand before both parts."""
     if before == after:
         return []
-    if len(before) + len(after) > MAX_LINES:
+    if len(before) + len(after) > MAX_LINES or _pairs(before, after) > MAX_PAIRS:
         return [
             _header(start, len(before), start, len(after)),
             *(f"-{line}" for line in before),
@@ -62,6 +65,13 @@ def _hunks(before: list[str], after: list[str], start: int) -> list[str]:
             else:
                 lines += [f"-{line}" for line in before[a:a_end]] + [f"+{line}" for line in after[b:b_end]]
     return lines
+
+
+def _pairs(before: list[str], after: list[str]) -> int:
+    """How many pairs of equal lines difflib has to try; it leaves the most frequent lines of long texts aside."""
+    counts = Counter(after)
+    most = len(after) // 100 + 1 if len(after) >= 200 else len(after)
+    return sum(count for line in before if (count := counts[line]) <= most)
 
 
 def _header(old: int, old_count: int, new: int, new_count: int) -> str:

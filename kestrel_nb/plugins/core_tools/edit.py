@@ -17,6 +17,8 @@ from .replacing import replaced
 from .settings import CoreSettings
 from .text import Decoded
 
+_MARK = "\ufeff"  # a byte order mark that came along with the text is not put into the file again
+
 
 class WriteFile:
     """``data``: columns path, bytes and created, one row; ``diff`` is the change unless it is very long."""
@@ -113,9 +115,9 @@ class EditFile:
         decoded = decoded_or_refused(old, shown)
         if decoded.encode(decoded.text) != old:
             raise ToolCallError(f"{shown}: its encoding can't be kept; convert the file to UTF-8 first")
-        text, places = replaced(
-            decoded.text, args["old_string"], args["new_string"], every=bool(args.get("replace_all")), shown=shown
-        )
+        mark = _MARK if decoded.mark else ""
+        wanted = (args["old_string"].removeprefix(mark), args["new_string"].removeprefix(mark))
+        text, places = replaced(decoded.text, *wanted, every=bool(args.get("replace_all")), shown=shown)
         return Change(found, _encoded(decoded, text, shown), places)
 
 

@@ -6,32 +6,37 @@ import re
 from bisect import bisect_left
 
 from ...protocol.errors import ToolCallError
+from ..changes import check_size
+from .near_misses import SHOWN_PLACES, numbers, why_missing
 from .text import line_end_of
-
-SHOWN_PLACES = 10
 
 
 def replaced(text: str, old: str, new: str, *, every: bool, shown: str) -> tuple[str, tuple[int, ...]]:
     """``text`` with ``old`` replaced by ``new``, and the lines where that happened.
 
     Models see and write LF, so line ends match each other; what is put in gets those of the place, and nothing else
-    changes. Raises ToolCallError when ``old`` is empty, missing, ambiguous (unless ``every``), or equal to ``new``.
+    changes. Raises ToolCallError when ``old`` is empty, missing, ambiguous (unless ``every``), or equal to ``new``, and
+    when the outcome would be too large.
     """
     plain, old, new = _plain(text), _plain(old), _plain(new)
     if not old:
         raise ToolCallError("old_string must not be empty; write_file replaces a whole file")
     if old == new:
         raise ToolCallError("old_string and new_string are the same; nothing was changed")
+    if "\0" in new:
+        raise ToolCallError("new_string: must not contain a NUL character, which would make the file a binary one")
     places = _places(plain, old)
     if not places:
-        raise ToolCallError(_missing(plain, old, shown))
+        raise ToolCallError(why_missing(plain, old, shown), code="not_found")
     if len(places) > 1 and not every:
-        lines = _numbers([_line(plain, place) for place in places])
+        lines = numbers([_line(plain, place) for place in places[: SHOWN_PLACES + 1]])
         raise ToolCallError(
-            f"old_string occurs {len(places):,} times; add context or set replace_all ({shown}, lines {lines})"
+            f"old_string occurs {len(places):,} times; add context or set replace_all ({shown}, lines {lines})",
+            code="ambiguous",
         )
     chosen = _apart(places, len(old))
-    return _put(text, plain, chosen, len(old), new), tuple(_lines(plain, chosen))
+    check_size(shown, len(text) + len(chosen) * (len(new) - len(old)), would_be=True)  # before it is made
+    return _put(text, plain, chosen, old, new), tuple(_lines(plain, chosen))
 
 
 def _plain(text: str) -> str:
@@ -55,20 +60,36 @@ def _apart(places: list[int], size: int) -> list[int]:
     return chosen
 
 
-def _put(text: str, plain: str, places: list[int], size: int, new: str) -> str:
-    """Replace in ``text`` what was found at ``places`` of ``plain``, its form with LF only."""
+def _put(text: str, plain: str, places: list[int], old: str, new: str) -> str:
+    """Replace in ``text`` what was found at ``places`` of ``plain``, its form with LF only.
+
+    What ``old`` and ``new`` begin and end with alike is left alone, with the line ends that it has.
+    """
     # Where in the plain form a CRLF stood: every one before a place shifts it by one character.
     ends = [match.start() - index for index, match in enumerate(re.finditer("\r\n", text))]
     usual = line_end_of(text)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    inner = new[head : len(new) - tail]
     parts, last = [], 0
     for place in places:
-        start = place + bisect_left(ends, place)
-        stop = place + size + bisect_left(ends, place + size)
-        piece = text[start:stop]
-        end = line_end_of(piece) if "\n" in piece else usual
-        parts += [text[last:start], new.replace("\n", end)]
+        end = usual
+        if "\n" in old and "\n" in inner:
+            end = line_end_of(text[_shifted(place, ends) : _shifted(place + len(old), ends)])
+        start, stop = _shifted(place + head, ends), _shifted(place + len(old) - tail, ends)
+        parts += [text[last:start], inner.replace("\n", end)]
         last = stop
     return "".join([*parts, text[last:]])
+
+
+def _common(one: str, two: str) -> int:
+    """How many characters the two have in common at their beginning."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(two)))
+
+
+def _shifted(place: int, ends: list[int]) -> int:
+    return place + bisect_left(ends, place)
 
 
 def _line(text: str, place: int) -> int:
@@ -82,23 +103,3 @@ def _lines(text: str, places: list[int]) -> list[int]:
         lines.append(number)
         last = place
     return lines
-
-
-def _numbers(lines: list[int]) -> str:
-    shown = ", ".join(str(line) for line in lines[:SHOWN_PLACES])
-    return f"{shown}, …" if len(lines) > SHOWN_PLACES else shown
-
-
-def _missing(text: str, old: str, shown: str) -> str:
-    """Why ``old`` was not found: other white space is the usual reason, and then the place is named."""
-    wanted = [line.split() for line in old.strip("\n").split("\n")]
-    lines = [line.split() for line in text.split("\n")]
-    alike = [
-        index + 1
-        for index in range(len(lines) - len(wanted) + 1)
-        if lines[index] == wanted[0] and lines[index : index + len(wanted)] == wanted
-    ]
-    if alike and any(wanted):
-        where = f"line{'s' if len(alike) > 1 else ''} {_numbers(alike)}"
-        return f"old_string was not found in {shown}; {where} differ only in white space: copy it exactly"
-    return f"old_string was not found in {shown}; read the file again and copy the text exactly, with its indentation"

@@ -135,7 +135,7 @@ async def test_limits_are_said(app: Kestrel, ws: Path) -> None:
         await app.use_tool("file-read", {"path": "over"})
     (ws / "huge").touch()
     os.truncate(ws / "huge", 16_000_000)
-    with pytest.raises(ToolCallError, match=r"huge is larger than 16\.0 MB"):
+    with pytest.raises(ToolCallError, match=r"huge would be larger than 16\.0 MB"):
         await app.use_tool("file-write", {"path": "huge", "content": "x", "append": True})
     assert (ws / "huge").stat().st_size == 16_000_000
     (ws / "endless").touch()

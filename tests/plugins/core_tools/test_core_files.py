@@ -71,7 +71,7 @@ def test_j03_the_byte_order_mark_belongs_to_the_file(desk: Any, mark: bytes) -> 
         ({"old_string": "b", "new_string": "b"}, "nothing was changed"),
         ({"old_string": "b\r\n", "new_string": "b\n"}, "nothing was changed"),
         ({"old_string": "z", "new_string": "b"}, "was not found in f; read the file again"),
-        ({"old_string": "  abc", "new_string": "b"}, "line 1 differ only in white space"),
+        ({"old_string": "  abc", "new_string": "b"}, "line 1 differs only in white space"),
     ],
 )
 def test_j04_edits_that_make_no_sense(desk: Any, args: dict[str, Any], says: str) -> None:
