@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .protocol.codec import jsonable
 from .protocol.errors import KestrelError
@@ -56,6 +56,18 @@ def to_frame(data: Any) -> pd.DataFrame:
     except Exception:
         # Data of any tool may hold objects that misbehave; a run must not end for that.
         frame = _pandas().DataFrame({"value": _objects([data])})
+    return frame
+
+
+def whole_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame``, whose texts are not cut where a cell shows it as HTML. What is made of it shows as any other frame."""
+    pd, kind = _pandas(), cast("Any", type(frame))
+
+    def drawn() -> Any:
+        with pd.option_context("display.max_colwidth", None):
+            return kind._repr_html_(frame)
+
+    object.__setattr__(frame, "_repr_html_", drawn)
     return frame
 
 

@@ -215,7 +215,7 @@ COMMANDS = {
     ),
     "models": Command("", "the models, as a DataFrame", 0, _models),
     "tools": Command(
-        "", "every tool: its permission, whether it is on, and what to do if not; a DataFrame", 0, tool_list.tools
+        "", "every tool: its permission, whether it is on or what to do, its arguments; a DataFrame", 0, tool_list.tools
     ),
     "sessions": Command("", "the sessions, newest first, as a DataFrame", 0, _sessions),
     "new": Command("[NAME]", "begin a new session", 1, using.new),

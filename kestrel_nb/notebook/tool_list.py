@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..app import Kestrel
+from ..frames import whole_texts
 from ..runtime.plugins import AbsentTool
 from ..runtime.tools import Tool, missing, permission_words
 from .command import table
@@ -15,11 +17,12 @@ async def tools(state: NotebookState, words: list[str]) -> Any:
     """One row for each tool: those that are registered by name, then those that are off.
 
     ``permission`` is the tool's own, before any rule. ``state`` is on, or says why not; ``to_do`` what would change it.
+    ``arguments`` are the names that a call takes, those that may be left out in brackets.
     """
     await state.app.initialize()
     state.tools.refresh(state.app)
     rows = [_row(state.app, tool) for tool in state.app.tools.list()]
-    return table([*rows, *(_absent_row(absent) for absent in state.app.plugins.absent_tools().values())])
+    return whole_texts(table([*rows, *(_absent_row(absent) for absent in state.app.plugins.absent_tools().values())]))
 
 
 def _row(app: Kestrel, tool: Tool) -> dict[str, Any]:
@@ -40,5 +43,13 @@ def _cells(tool: Tool, state: str, to_do: str = "") -> dict[str, Any]:
         "permission": permission_words(tool),
         "state": state,
         "to_do": to_do,
-        "description": tool.schema.description.split("\n")[0],
+        "arguments": _arguments(tool),
+        "description": re.split(r"(?<!\.)[.:;](?:\s|$)", tool.schema.description, maxsplit=1)[0],
     }
+
+
+def _arguments(tool: Tool) -> str:
+    parameters = tool.schema.parameters
+    needed = list(parameters.get("required", ()))
+    free = [name for name in parameters.get("properties", {}) if name not in needed]
+    return ", ".join([*needed, *(f"[{name}]" for name in free)])

@@ -47,7 +47,9 @@ def value(kernel: Kernel, code: str) -> str:
 
 
 def test_in_a_new_notebook(kernel: Kernel) -> None:
-    assert value(kernel, "len(frame), list(frame.columns)") == "26 ['permission', 'state', 'to_do', 'description']"
+    assert value(kernel, "len(frame), list(frame.columns)") == (
+        "26 ['permission', 'state', 'to_do', 'arguments', 'description']"
+    )
     on = set(value(kernel, "*frame.index[frame.state == 'on']").split())
     assert on >= NOTEBOOK | set(DEFAULT_BUILT_IN_TOOLS) - {"image-describe"}
     off = set(value(kernel, "*frame.index[frame.state.str.startswith('off')]").split())
@@ -60,11 +62,18 @@ def test_in_a_new_notebook(kernel: Kernel) -> None:
     )
     assert "supports_images" in value(kernel, "frame.loc['image-describe', 'to_do']")
     assert value(kernel, "set(frame.to_do[frame.state == 'on'])") == "{''}"
+    assert value(kernel, "frame.arguments['shell']") == "command, [timeout_ms], [cwd]"
+
+
+def test_what_is_to_do_is_shown_whole(kernel: Kernel) -> None:
+    whole = "database_path=...)"
+    assert whole in kernel.ok("%kestrel tools").displayed[0]["text/html"]
+    assert whole not in kernel.ok(f"{SHOW}frame").displayed[0]["text/html"]  # a frame made of it shows as usual
 
 
 def test_with_an_application_of_ones_own(kernel: Kernel) -> None:
     kernel.ok(OWN)
-    assert value(kernel, "*frame.loc['mine', ['permission', 'state', 'description']]") == "ask on Mine alone."
+    assert value(kernel, "*frame.loc['mine', ['permission', 'state', 'description']]") == "ask on Mine alone"
     assert value(kernel, "*frame.loc['shell', ['state', 'to_do']]") == (
         "off: the tool policy change the application's tool_policy"
     )
