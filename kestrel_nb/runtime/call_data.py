@@ -44,9 +44,18 @@ def is_large(value: Any) -> bool:
             left -= len(item)
             if left > 0:
                 waiting.extend(item.values() if isinstance(item, Mapping) else item)
-        elif hasattr(item, "shape"):  # a frame or an array
-            left -= math.prod(item.shape)
+        elif item is not None and not isinstance(item, (int, float)):
+            left -= _cells(item)
     return left <= 0
+
+
+def _cells(item: Any) -> int:
+    """How many values a frame or an array has; 0 for any other object."""
+    try:
+        shape = item.shape
+    except Exception:  # an object of the tool's own may raise anything when it is asked
+        return 0
+    return math.prod(shape) if isinstance(shape, tuple) and all(type(side) is int for side in shape) else 0
 
 
 def json_data(value: Any) -> JsonData:

@@ -121,6 +121,22 @@ def test_a_frame_is_as_large_as_its_cells() -> None:
     assert not is_large(pandas.DataFrame({"a": [1], "b": [2]}))
 
 
+def test_objects_that_answer_oddly_are_not_large() -> None:
+    class Odd:
+        def __init__(self, shape: Any) -> None:
+            self._shape = shape
+
+        @property
+        def shape(self) -> Any:
+            if isinstance(self._shape, Exception):
+                raise self._shape
+            return self._shape
+
+    odd = (RuntimeError("no"), "square", (None, 3), (float("nan"), 10**9), [LARGE], 10**9)
+    assert not any(is_large([Odd(shape)]) for shape in odd)
+    assert is_large(Odd((LARGE, 1)))
+
+
 def test_keys_that_become_alike_are_all_kept() -> None:
     lone = ("\ud800", "\ud801")
     data = json_data({lone[0]: 1, lone[1]: [{lone[0]: 2}], "\ufffd": 3})

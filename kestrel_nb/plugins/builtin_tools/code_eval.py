@@ -26,6 +26,7 @@ class CodeEval:
     promise that nothing will settle. What a value refers to in a circle can't be passed on: an error.
 
     ``console`` has log, info, debug, warn and error, which all write a line to ``stdout``; objects are shown as JSON.
+    A first text with %s, %d, %i, %f, %j, %o or %O in it says where the items after it go.
     After 100,000 characters a last line says how many there were. A result is at most 1,000,000 characters as JSON
     and 100 levels deep.
     """

@@ -11,7 +11,7 @@ from ...protocol.json_text import MAX_DEPTH
 
 MAX_INPUT = 2_000_000  # characters: reading them holds the interpreter's lock, 0.5 s for as many lists as fit in
 MAX_LEVELS = MAX_DEPTH - 10  # what a result may have, with room for what is around it
-MAX_VALUES = 100_000  # in a result: each is looked at several times on its way, by the loop that everything shares
+MAX_VALUES = 100_000  # in a result: each is looked at several times on its way to whoever reads it
 TOO_MANY = f"the result has over {MAX_VALUES:,} values; extract a part of it with path"
 NEAR = 20
 
