@@ -72,6 +72,7 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
     check_statement(order["query"])
     no_writing()
     before = state(order)
+    check_whole(order["path"])
     how = how_to_open(order["path"])
     connection = opened(order["path"], how)
     load_modules(connection, order["query"])
@@ -115,6 +116,16 @@ def state(order: dict[str, Any]) -> tuple[int, ...]:
     if [found.st_dev, found.st_ino] != order["identity"]:
         raise Problem("changed", "the database file was replaced meanwhile; run the query again")
     return found.st_size, found.st_mtime_ns
+
+
+def check_whole(path: str) -> None:
+    """Raise Problem for a copy that broke off within a page: SQLite would read NULL for what is missing of it."""
+    with open(path, "rb") as file:
+        header = file.read(18)
+    page = int.from_bytes(header[16:18], "big")
+    page = 65_536 if page == 1 else page
+    if header.startswith(b"SQLite format 3\0") and page and size(path) % page:
+        raise Problem("not_a_database", "it ends in the middle of a page")
 
 
 def how_to_open(path: str) -> str:

@@ -555,3 +555,17 @@ async def test_a_card_shows_the_statement_and_its_values_and_nothing_else_runs(w
     data = (await tool.execute(args, context(shown))).data
     assert is_failure(data)
     assert data["message"].startswith("another file is at the place of the database")
+
+
+@pytest.mark.parametrize(("page", "kept"), [(512, 1023), (512, 600), (65_536, 70_000)])
+async def test_a_copy_that_broke_off_within_a_page_is_not_read(tmp_path: Path, page: int, kept: int) -> None:
+    path = tmp_path / "cut.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(f"PRAGMA page_size = {page}; CREATE TABLE t(x); INSERT INTO t VALUES (1)")
+    connection.close()
+    whole = path.read_bytes()
+    assert (await call(DatabaseQuery(path), query="SELECT x FROM t"))["rows"] == [{"x": 1}]
+    path.write_bytes(whole[:kept])
+    data = await call(DatabaseQuery(path), query="SELECT x FROM t")
+    assert is_failure(data)
+    assert data["message"] == "cut.db is not a SQLite database, or it is damaged: it ends in the middle of a page"
