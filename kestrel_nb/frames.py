@@ -59,16 +59,26 @@ def to_frame(data: Any) -> pd.DataFrame:
     return frame
 
 
-def whole_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame``, whose texts are not cut where a cell shows it as HTML. What is made of it shows as any other frame."""
+def whole_texts(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """``frame``, whose texts in ``columns`` are not cut where a cell shows it as HTML, those in others as ever.
+
+    What is made of it shows as any other frame.
+    """
     pd, kind = _pandas(), cast("Any", type(frame))
 
     def drawn() -> Any:
+        most = pd.get_option("display.max_colwidth")
+        others = frame.columns.difference(list(columns))
+        short = {name: [_short(cell, most) for cell in frame[name]] for name in others}
         with pd.option_context("display.max_colwidth", None):
-            return kind._repr_html_(frame)
+            return kind._repr_html_(frame.assign(**short))
 
     object.__setattr__(frame, "_repr_html_", drawn)
     return frame
+
+
+def _short(cell: Any, most: int | None) -> Any:
+    return f"{cell[: most - 4]}..." if isinstance(cell, str) and most and len(cell) >= most > 4 else cell
 
 
 def _any_frame(data: Any) -> Any:

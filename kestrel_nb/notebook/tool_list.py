@@ -22,7 +22,8 @@ async def tools(state: NotebookState, words: list[str]) -> Any:
     await state.app.initialize()
     state.tools.refresh(state.app)
     rows = [_row(state.app, tool) for tool in state.app.tools.list()]
-    return whole_texts(table([*rows, *(_absent_row(absent) for absent in state.app.plugins.absent_tools().values())]))
+    rows += [_absent_row(absent) for absent in state.app.plugins.absent_tools().values()]
+    return whole_texts(table(rows), "permission", "state", "to_do", "arguments")
 
 
 def _row(app: Kestrel, tool: Tool) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def test_in_a_new_notebook(kernel: Kernel) -> None:
 
 def test_what_is_to_do_is_shown_whole(kernel: Kernel) -> None:
     whole = "database_path=...)"
-    assert whole in kernel.ok("%kestrel tools").displayed[0]["text/html"]
+    shown = kernel.ok("%kestrel tools").displayed[0]["text/html"]
+    assert whole in shown
+    assert "<td>Search the lines of text files in the workspac...</td>" in shown
     assert whole not in kernel.ok(f"{SHOW}frame").displayed[0]["text/html"]  # a frame made of it shows as usual
 
 
