@@ -47,7 +47,7 @@ class KestrelConfig:
         if given is None:
             return None if section is None else config_from(section)
         if not isinstance(given, BuiltInToolConfig):
-            raise UsageError("built_in_tools must be a BuiltInToolConfig: BuiltInToolConfig(disabled=[...])")
+            raise UsageError("built_in_tools must be a BuiltInToolConfig: BuiltInToolConfig(enabled=[...])")
         if section:
             raise UsageError('the built-in tools are configured twice: by built_in_tools and by "builtin-tools"')
         return given

@@ -150,6 +150,8 @@ async def test_events_by_type() -> None:
             app.events.subscribe("tool.execute", heard.append)
         with pytest.raises(UsageError, match=r"there are: approval\.requested"):
             app.events.subscribe("xyz", heard.append)
+        with pytest.raises(UsageError, match=r"the listener of run\.completed must be a function of one event, not 3"):
+            app.events.subscribe("run.completed", 3)  # type: ignore[arg-type]
 
 
 # ---- life cycle -------------------------------------------------------------------------------------------------

@@ -145,6 +145,8 @@ async def test_only_some_tools() -> None:
         assert await app.complete_with_tools("go", tools=["t"]) == "no"
         assert [schema.name for schema in model.requests[0].tools] == ["t"]
         assert 'Unknown tool "list_dir"' in model.requests[1].messages[-1].tool_results[0].content
+        with pytest.raises(ToolNotFoundError, match='no tool "web-serch"; did you mean "web-search"'):
+            await app.use_tool("web-serch")
         with pytest.raises(ToolNotFoundError, match='no tool "grp"; did you mean "grep"'):
             await app.complete_with_tools("go", tools=["t", "grp"])
         with pytest.raises(ToolNotFoundError, match=r'"shell-exec" is not there, off by default; to have it: Built'):

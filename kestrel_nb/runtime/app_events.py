@@ -21,13 +21,15 @@ class AppEvents:
         """Call ``listener`` for every event of ``type``, such as "tool.executed". Returns a disposer.
 
         Events of direct calls and of unlisted sessions are among them: whatever a tool does is heard here. Raises
-        UsageError for a type that does not exist, with the nearest one.
+        UsageError for a type that does not exist, with the nearest one, and for a listener that can't be called.
         """
         names = sorted(kind.type for kind in EVENT_TYPES)
         if type not in names:
             near = get_close_matches(type, names, n=1)
             hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
             raise UsageError(f'no event type "{type}"; {hint}')
+        if not callable(listener):
+            raise UsageError(f"the listener of {type} must be a function of one event, not {listener!r}")
 
         def hear(event: SessionEvent) -> None:
             if event.type == type:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from .permissions import decide
 from .signals import CancelSignal, until_cancelled
 from .tools import PreviewingTool, Tool, ToolContext
 from .validation import format_validation_issues, validate_arguments
+
+_NAMES_SHOWN = 20
 
 
 @dataclass(kw_only=True, slots=True)
@@ -114,9 +117,16 @@ async def take_answer(host: CallHost, record: ApprovalRecord, run_id: str) -> No
 
 
 def invalid(tool: Tool, arguments: JsonObject | None) -> str:
-    """What is wrong with ``arguments``, as one line; "" when nothing is."""
-    issues = validate_arguments(tool.schema.parameters, arguments)
-    return format_validation_issues(issues) if issues else ""
+    """What is wrong with ``arguments``, as one line; "" when nothing is. A wrong name gets the right ones."""
+    schema = tool.schema.parameters
+    issues = validate_arguments(schema, arguments)
+    if not issues:
+        return ""
+    known = schema.get("properties")
+    names = list(known) if isinstance(known, Mapping) else []
+    slip = any(issue.message == "is not allowed" and issue.path in (arguments or {}) for issue in issues)
+    hint = f"; it takes: {', '.join(names)}" if slip and 0 < len(names) <= _NAMES_SHOWN else ""
+    return format_validation_issues(issues) + hint
 
 
 def declined_text(record: ApprovalRecord) -> str:

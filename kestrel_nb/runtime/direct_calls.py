@@ -42,5 +42,5 @@ def why_not(name: str, tools: ToolRegistry, plugins: PluginRegistry, policy: Too
     if absent is not None:
         return f'the tool "{name}" is not there, {absent.why}; to have it: {absent.remedy}'
     names = [schema.name for schema in tools.schemas() if policy.refusal(schema.name) is None]
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, [*names, *plugins.absent_tools()], n=1)
     return f'no tool "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"tools: {', '.join(names)}")

@@ -145,6 +145,13 @@ async def test_invalid_arguments_never_reach_the_tool() -> None:
     assert not stage.of("tool.started")
 
 
+async def test_a_wrong_name_of_an_argument_gets_the_right_ones() -> None:
+    names = {"command": {"type": "string"}, "timeout_ms": {"type": "integer"}}
+    schema = {"type": "object", "properties": names, "additionalProperties": False}
+    _, content = await result_of(FunctionTool("run", lambda *_: "x", parameters=schema), {"timeout": 3})
+    assert content == 'Invalid arguments for "run": timeout: is not allowed; it takes: command, timeout_ms'
+
+
 async def test_a_tool_that_changes_its_arguments_changes_nobody_elses() -> None:
     def spoil(args: Any, context: Any) -> str:
         args["x"].append("spoilt")

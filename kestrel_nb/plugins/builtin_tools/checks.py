@@ -19,10 +19,11 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def whole(name: str, value: object, most: int) -> int:
-    """A whole number from 1 to ``most``."""
+def whole(name: str, value: object, most: int, unit: str = "") -> int:
+    """A whole number from 1 to ``most``, of ``unit``."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise UsageError(f"{name} must be a whole number from 1 to {most:,}, not {value!r}")
+        number = f"a whole number of {unit}" if unit else "a whole number"
+        raise UsageError(f"{name} must be {number} from 1 to {most:,}, not {value!r}")
     return value
 
 
@@ -40,8 +41,10 @@ def ids(name: str, value: object, known: Collection[str]) -> tuple[str, ...]:
 def _no_tool(item: object, known: Collection[str]) -> str:
     plain = item.strip().casefold().replace("_", "-") if isinstance(item, str) else ""
     near = get_close_matches(plain, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known)}"
-    return f"{item!r} is no built-in tool; {hint}"
+    hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known)}; others need no enabling"
+    if item is ...:
+        hint = 'put the names that you have there, such as [*DEFAULT_BUILT_IN_TOOLS, "file-read"]'
+    return f"{'...' if item is ... else repr(item)} is no built-in tool; {hint}"
 
 
 def place(name: str, value: object, *, folder: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class HttpFetchConfig:
     def __post_init__(self) -> None:
         checks.flag("http_fetch.allow_private_network", self.allow_private_network)
         checks.whole("http_fetch.max_response_bytes", self.max_response_bytes, checks.MAX_BYTES)
-        checks.whole("http_fetch.timeout_ms", self.timeout_ms, checks.MAX_MS)
+        checks.whole("http_fetch.timeout_ms", self.timeout_ms, checks.MAX_MS, "milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +64,14 @@ class BuiltInToolConfig:
         keep(self, "sandbox_dir", checks.place("sandbox_dir", self.sandbox_dir, folder=True))
         keep(self, "database_path", checks.place("database_path", self.database_path, folder=False))
         keep(self, "shell_env", checks.environment("shell_env", self.shell_env))
-        checks.whole("shell_timeout", self.shell_timeout, checks.MAX_MS)
-        checks.whole("code_eval_timeout", self.code_eval_timeout, checks.MAX_MS)
+        checks.whole("shell_timeout", self.shell_timeout, checks.MAX_MS, "milliseconds")
+        checks.whole("code_eval_timeout", self.code_eval_timeout, checks.MAX_MS, "milliseconds")
         if self.web_search_provider is not None and not callable(getattr(self.web_search_provider, "search", None)):
             raise UsageError("web_search_provider must have a method search(query, max_results)")
+        given = self.web_search_provider
+        if isinstance(given, type) and inspect.isfunction(inspect.getattr_static(given, "search")):
+            name = given.__name__
+            raise UsageError(f"web_search_provider is the class {name}; make an object of it: {name}(...)")
         if not isinstance(self.http_fetch, HttpFetchConfig):
             raise UsageError("http_fetch must be an HttpFetchConfig")
 

@@ -153,7 +153,8 @@ def _checked(given: list[Any], count: int) -> list[dict[str, str]]:
     """At most ``count`` results in the documented shape. Raises NoResults."""
     results = [result for item in given if (result := _result(item))]
     if given and not results:
-        raise NoResults(f"gave {len(given)} results, none with a title and an http or https address")
+        number = "1 result" if len(given) == 1 else f"{len(given)} results"
+        raise NoResults(f"gave {number}, none with a title and an http or https address (url)")
     return results[:count]
 
 
