@@ -12,6 +12,7 @@ from ..protocol.errors import CodecError
 from ..protocol.sessions import ApprovalRequest
 from ..runtime.tables import without_figures
 from ..runtime.tool_calls import EDITED
+from ..sandbox.headers import shown
 from .cards import Card, beside_diff, card_of, diff_lines
 from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
 from .json_answers import Said, said_by
@@ -139,11 +140,21 @@ def _arriving(row: Block, text: str) -> Block:
 
 
 def _with_arguments(row: Block, arguments: Mapping[str, Any] | None) -> Block:
+    arguments = _shareable(arguments)
     if arguments is None or (row["diff"] is not None and row["arguments"] == arguments_text(arguments)[:DETAIL]):
         return row
     text, is_code = arguments_text(arguments), code_of(arguments) is not None
     row = {**row, "arriving": "", "arguments": text[:DETAIL], "code": is_code, "result": ""}
     return {**row, "line": arguments_line(arguments)}
+
+
+def _shareable(arguments: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """``arguments`` with the secrets in headers hidden: a record is saved, and given to others."""
+    headers = arguments.get("headers") if arguments else None
+    if arguments is None or not isinstance(headers, Mapping):
+        return arguments
+    texts = {str(name): value for name, value in headers.items() if isinstance(value, str)}
+    return {**arguments, "headers": {**headers, **shown(texts)}}
 
 
 def _started(row: Block, event: ev.ToolStarted) -> Block:

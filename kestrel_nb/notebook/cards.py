@@ -6,6 +6,7 @@ the preview does not show; ``fields`` is the form behind "Edit…".
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -42,6 +43,8 @@ def card_of(request: ApprovalRequest, schema: Mapping[str, Any] | None = None) -
         "expires_at": limit if limit is not None and math.isfinite(limit) else None,
         "fields": fields_of(request.arguments, schema or {}),
     }
+    if isinstance(request.preview, TextPreview) and " " in request.preview.title:  # one word only names the language
+        card["why"] = f"{card['why']} {one_line(request.preview.title, 120)}.".strip()
     if isinstance(request.preview, DiffPreview):
         card["numbers"] = _numbers(text.split("\n"))
         card["why"] += f" {_count(request.preview.added)} added, {request.preview.removed:,} removed."
@@ -86,7 +89,8 @@ def _preview(request: ApprovalRequest) -> tuple[str, str]:
 def _request_text(preview: RequestPreview) -> str:
     lines = [f"{preview.method.upper()} {preview.url}"]
     for name, value in preview.headers.items():
-        lines.append(f"{name}: {'••••••••' if _SECRET.search(str(name)) else value}")
+        hidden = _SECRET.search(str(name)) and not _is_hidden(value)
+        lines.append(f"{name}: {'••••••••' if hidden else value}")
     return "\n".join([*lines, *(["", preview.body] if preview.body else [])])
 
 
@@ -159,9 +163,13 @@ def _unseen(request: ApprovalRequest, preview: Preview) -> list[tuple[str, Any]]
             hidden = value != preview.path and any(line not in seen for line in value.split("\n"))
         elif isinstance(value, str):
             hidden = value not in seen
+        elif isinstance(value, Mapping) and isinstance(preview, RequestPreview):
+            value = _other_headers(value, preview)
+            hidden = bool(value)
         else:
-            hidden = not _is_shown_number(value, preview) and value is not None
-        if hidden and not (isinstance(preview, RequestPreview) and _is_header_map(value, preview)):
+            named = f"{name}: {json.dumps(value, ensure_ascii=False, default=str)}" in seen.split("\n")
+            hidden = not named and not _is_shown_number(value, preview) and value is not None
+        if hidden:
             found.append((name, value))
     return found
 
@@ -177,15 +185,26 @@ def _seen(preview: Preview) -> str:
 
 
 def _is_shown_number(value: Any, preview: Preview) -> bool:
-    return isinstance(preview, CommandPreview) and not isinstance(value, bool) and value == preview.timeout_s
+    """Whether ``value`` is the time limit that the preview shows, in seconds or in milliseconds."""
+    if not isinstance(preview, CommandPreview) or preview.timeout_s is None or isinstance(value, bool):
+        return False
+    return value in (preview.timeout_s, round(preview.timeout_s * 1000, 6))
 
 
-def _is_header_map(value: Any, preview: RequestPreview) -> bool:
-    """Whether ``value`` is the headers that the preview shows, secrets as dots."""
-    headers = preview.headers
-    return isinstance(value, Mapping) and all(
-        key in headers and (headers[key] == item or _SECRET.search(str(key))) for key, item in value.items()
-    )
+def _other_headers(value: Mapping[Any, Any], preview: RequestPreview) -> dict[str, Any]:
+    """What of ``value`` is not among the headers that the preview shows, with names in any case and secrets hidden."""
+    headers = {str(name).lower(): str(item).strip() for name, item in preview.headers.items()}
+
+    def is_there(name: str, item: Any) -> bool:
+        there = headers.get(name.lower())
+        return there is not None and (there == str(item).strip() or bool(_SECRET.search(name)) or _is_hidden(there))
+
+    return {str(name): item for name, item in value.items() if not is_there(str(name), item)}
+
+
+def _is_hidden(value: object) -> bool:
+    """Whether the tool itself has hidden the value of a header."""
+    return str(value).endswith("(hidden)")
 
 
 # ---- the form -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from sample_events import EDIT, FETCH, SHELL, request
 
 from kestrel_nb.notebook.answering import question
 from kestrel_nb.notebook.cards import card_of, edited, fields_of
-from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, TextPreview
+from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, RequestPreview, TextPreview
 
 
 def test_five_thousand_line_breaks_hide_nothing() -> None:
@@ -56,6 +56,36 @@ def test_a_request_shows_its_host_and_hides_its_key() -> None:
     assert "authorization: ••••••••" in card["text"]
     assert "Bearer" not in card["text"]
     assert card["pairs"] == [["timeoutMs", "9000"]]
+
+
+def test_headers_that_the_tool_has_prepared_are_shown_once() -> None:
+    given = {"Authorization": "Bearer abc", "X-Custom": "abc", "Accept": " text/plain "}
+    prepared = {"authorization": "Bearer (hidden)", "x-custom": "(hidden)", "accept": "text/plain"}
+    preview = RequestPreview(method="GET", url="https://x.org/", headers=prepared)
+    card = card_of(request("fetch", {"url": "https://x.org/", "headers": given}, preview))
+    assert card["text"].splitlines()[1:] == [
+        "authorization: Bearer (hidden)",
+        "x-custom: (hidden)",
+        "accept: text/plain",
+    ]
+    assert card["pairs"] == []
+    more = {**given, "Host": "elsewhere"}
+    card = card_of(request("fetch", {"url": "https://x.org/", "headers": more}, preview))
+    assert card["pairs"] == [["headers", '{"Host": "elsewhere"}']]
+
+
+def test_a_time_limit_is_shown_once() -> None:
+    preview = CommandPreview(command="ls", cwd=".", timeout_s=2.5)
+    assert ["timeout", "2500"] not in card_of(request("sh", {"command": "ls", "timeout": 2500}, preview))["pairs"]
+    assert ["timeout", "9000"] in card_of(request("sh", {"command": "ls", "timeout": 9000}, preview))["pairs"]
+
+
+def test_a_text_has_its_title_and_shows_a_value_once() -> None:
+    preview = TextPreview(title="Query shop.sqlite", text="SELECT ?\n\nparams: [2]")
+    card = card_of(request("query", {"query": "SELECT ?", "params": [2]}, preview))
+    assert card["why"].endswith("Query shop.sqlite.")
+    assert card["pairs"] == []
+    assert card_of(request("query", {"query": "SELECT ?", "params": [3]}, preview))["pairs"] == [["params", "[3]"]]
 
 
 def test_a_difference_is_numbered() -> None:
