@@ -109,4 +109,4 @@ def _text(data: bytes | None) -> str | None:
     if not data:
         return ""
     decoded = decode(data)
-    return decoded.text if decoded else None
+    return decoded.readable if decoded else None

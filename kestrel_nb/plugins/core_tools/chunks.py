@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .text import decode, is_wide
+from .text import damaged_utf8, decode, is_wide
 
 BLOCK = 1 << 20
 MAX_WHOLE = 64 << 20  # of a file in UTF-16 or UTF-32, which is read whole, and of one line
@@ -74,13 +74,16 @@ def _blocks(data: bytes, more: BinaryIO) -> Iterator[Chunk]:
 
 
 def _decoded(data: bytes) -> str:
-    """Every byte string is text in the last of these."""
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            pass
-    return data.decode("latin-1")
+    """As UTF-8 if it is, perhaps with some bad bytes; else every byte string is text in the last of the others."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        if damaged_utf8(data) is not None:
+            return data.decode("utf-8", "replace")
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def _plain(text: str) -> str:

@@ -117,16 +117,23 @@ class EditFile:
             raise ToolCallError(f"{shown}: its encoding can't be kept; convert the file to UTF-8 first")
         mark = _MARK if decoded.mark else ""
         wanted = (args["old_string"].removeprefix(mark), args["new_string"].removeprefix(mark))
+        _check_unicode(wanted[1])
         text, places = replaced(decoded.text, *wanted, every=bool(args.get("replace_all")), shown=shown)
         return Change(found, _encoded(decoded, text, shown), places)
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolCallError("new_string: must be valid Unicode, without lone surrogates") from None
 
 
 def _encoded(decoded: Decoded, text: str, shown: str) -> bytes:
     try:
         return decoded.encode(text)
     except UnicodeEncodeError as error:
-        character = error.object[error.start].encode("utf-8", "backslashreplace").decode()
         raise ToolCallError(
-            f'new_string: "{character}" can\'t be written in {decoded.encoding}, the encoding of {shown}; '
-            "the file was left alone"
+            f'new_string: "{error.object[error.start]}" can\'t be written in {decoded.encoding}, the encoding of '
+            f"{shown}; the file was left alone"
         ) from None

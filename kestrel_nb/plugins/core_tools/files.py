@@ -29,13 +29,14 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines of a file, from line ``offset`` on, and how many lines the file has."""
+    """Lines of a file, from line ``offset`` on, and how many lines the file has; the last lacks ``cut`` bytes."""
 
     lines: list[str]
     offset: int
     total: int
     encoding: str
     guessed: bool = False
+    cut: int = 0
 
 
 class ReadFile:
@@ -79,12 +80,12 @@ class ReadFile:
         return self._result(shown, page)
 
     def _result(self, shown: str, page: Page) -> ToolExecutionResult:
-        kept = _fitting(page.lines, self._settings.max_output_chars)
+        kept = _fitting(page, self._settings.max_output_chars)
         rows: list[list[Any]] = [[page.offset + index, line] for index, line in enumerate(kept)]
         body = "\n".join(f"{number:>6}\t{line}" for number, line in rows)
         head = _head(shown, page, len(kept))
         return ToolExecutionResult(
-            content=head + body if rows else head or f"{shown} is empty",
+            content=head + (body if rows else f"{shown} is empty"),
             data=table(
                 ("line", "text"),
                 rows,
@@ -107,14 +108,15 @@ def _head(shown: str, page: Page, count: int) -> str:
     return f"[{shown}: {'; '.join(notes)}]\n" if notes else ""
 
 
-def _fitting(lines: list[str], limit: int) -> list[str]:
+def _fitting(page: Page, limit: int) -> list[str]:
     """As many lines as fit into ``limit`` characters, at least the first, which is cut when it alone is too long."""
-    used = 0
+    used, lines = 0, page.lines
     for index, line in enumerate(lines):
         used += len(line) + 8
-        if used > limit:
-            cut = f"{line[:limit]} [cut: {limit:,} of {len(line):,} characters of this line shown]"
-            return lines[:index] or [cut]
+        whole = index < len(lines) - 1 or not page.cut
+        if used > limit or not whole:
+            size = f"of {len(line):,} characters" if whole else f"characters of {len(line.encode()) + page.cut:,} bytes"
+            return lines[:index] or [f"{line[:limit]} [cut: {min(limit, len(line)):,} {size} of this line shown]"]
     return lines
 
 
@@ -123,34 +125,40 @@ def read_page(file: BinaryIO, shown: str, offset: int, limit: int, signal: Cance
     data = file.read(MAX_BYTES + 1)
     if len(data) <= MAX_BYTES:
         whole = decoded_or_refused(data, shown)
-        lines = lines_of(whole.text)
+        lines = lines_of(whole.readable)
         return Page(lines[offset - 1 : offset - 1 + limit], offset, len(lines), whole.encoding, whole.guessed)
     sample = decode(data[:BINARY_SAMPLE].rpartition(b"\n")[0] or data[:BINARY_SAMPLE], guess=False)
     if sample is None or sample.encoding.startswith(("utf-16", "utf-32")):
         kind = "binary" if sample is None else f"{sample.encoding} text"
         raise ToolCallError(f"{shown} is {kind} of more than 2 MB; convert it or take a part of it first")
-    return _page_of_large(file, data, sample.mark, offset, limit, signal)
+    return _page_of_large(file, shown, data, sample.mark, offset, limit, signal)
 
 
-def _page_of_large(file: BinaryIO, data: bytes, mark: bytes, offset: int, limit: int, signal: CancelSignal) -> Page:
+def _page_of_large(
+    file: BinaryIO, shown: str, data: bytes, mark: bytes, offset: int, limit: int, signal: CancelSignal
+) -> Page:
     """Goes through the file in blocks, keeps only what is asked for, and counts the lines."""
-    kept, number, data = bytearray(), 1, data[len(mark) :]
-    ended = True
+    kept, last, number, data = bytearray(), 0, 1, data[len(mark) :]
+    cut, ended = 0, True
     while data:
         signal.raise_if_cancelled()
-        start = 0
-        while number < offset + limit and start < len(data):
+        count, start = data.count(b"\n"), 0
+        while number + count >= offset and number < offset + limit and start < len(data):
             end = data.find(b"\n", start) + 1 or len(data)
             if number >= offset and len(kept) < MAX_BYTES:
                 kept += data[start:end]
+                last = number
+            elif number == last:
+                cut += len(data[start:end].rstrip(b"\r\n"))
             number += data[end - 1] == 0x0A
             start = end
-        number += data.count(b"\n", start)
+        number += data.count(b"\n", start) if start else count
         ended = data.endswith(b"\n")
         data = file.read(_BLOCK)
-    found = whole_characters(bytes(kept))
-    text = decode(found) or Decoded(found.decode("utf-8", "replace"), "utf-8", guessed=True)
-    return Page(lines_of(text.text), offset, number - ended, text.encoding, text.guessed)
+    text = decode(whole_characters(bytes(kept)))
+    if text is None:
+        raise ToolCallError(f"{shown}: these lines are binary; only text can be read", code="binary_file")
+    return Page(lines_of(text.readable), offset, number - ended, text.encoding, text.guessed, cut)
 
 
 def decoded_or_refused(data: bytes, shown: str) -> Decoded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 BINARY_SAMPLE = 8192
@@ -14,21 +15,44 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _GUESS_FROM = 32  # so many bytes beyond ASCII before a guess between one-byte encodings means anything
+_FOR_EACH_BAD = 5  # characters beyond ASCII for each byte that fits none: other encodings hardly ever look like this
+_AS_LIKELY = 0.1  # more chaos, as the library measures it, in which the commonest encoding is still preferred
 _MULTIBYTE = ("cp932", "shift", "euc", "gb", "big5", "johab", "cp949", "cp950", "iso2022", "hz")
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A text, how it was encoded (``guessed``: perhaps), and its byte order mark, which is not a part of the text."""
+    """A text, how it was encoded (``guessed``: perhaps), and its byte order mark, which is not a part of the text.
+
+    Bytes of UTF-8 that fit no character are lone surrogates here, so that they go back into the file.
+    """
 
     text: str
     encoding: str
     mark: bytes = b""
     guessed: bool = False
 
+    @property
+    def readable(self) -> str:
+        """The text with U+FFFD for bytes that fit no character."""
+        return self.text if self.encoding != "utf-8" or not self.guessed else _readable(self.text)
+
     def encode(self, text: str) -> bytes:
         """``text`` as the file would hold it. Raises UnicodeEncodeError."""
-        return self.mark + text.encode(self.encoding)
+        damaged = self.encoding == "utf-8" and self.guessed
+        return self.mark + text.encode(self.encoding, "surrogateescape" if damaged else "strict")
+
+
+def damaged_utf8(data: bytes) -> str | None:
+    """UTF-8 in which a few bytes fit no character, those as lone surrogates; None when it seems to be no UTF-8."""
+    text = data.decode("utf-8", "surrogateescape")
+    beyond = re.sub(r"[\x00-\x7f]+", "", text)
+    bad = len(re.findall("[\ud800-\udfff]", beyond))
+    return text if len(beyond) >= _FOR_EACH_BAD * bad else None
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def decode(data: bytes, *, guess: bool = True) -> Decoded | None:
@@ -43,6 +67,9 @@ def decode(data: bytes, *, guess: bool = True) -> Decoded | None:
     text = _try(data, "utf-8")
     if text is not None:
         return Decoded(text, "utf-8")
+    damaged = damaged_utf8(data)
+    if damaged is not None:
+        return Decoded(damaged, "utf-8", guessed=True)
     for candidate in (_guess(data) if guess else "cp1252", "latin-1"):
         if candidate is None:
             return None
@@ -101,11 +128,21 @@ def _guess(data: bytes) -> str | None:
         return None
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample).best()
+    found = list(from_bytes(sample))
+    matches = [match for match in found if not _is_halfwidth(str(match))]
     high = sum(byte > 127 for byte in sample)
-    if best is not None and (best.encoding.startswith(_MULTIBYTE) or high >= _GUESS_FROM):
-        return best.encoding
-    return "cp1252" if best is not None or high <= len(sample) * 0.3 else None
+    if not matches:
+        return "cp1252" if found or high <= len(sample) * 0.6 else None
+    best = matches[0]
+    if any(match.encoding == "cp1252" and match.chaos <= best.chaos + _AS_LIKELY for match in matches):
+        return "cp1252"
+    return best.encoding if best.encoding.startswith(_MULTIBYTE) or high >= _GUESS_FROM else "cp1252"
+
+
+def _is_halfwidth(text: str) -> bool:
+    """Whether most characters beyond ASCII are half-width katakana: what letters of other scripts are taken for."""
+    beyond = sum(char > "\x7f" for char in text)
+    return 2 * sum("\uff61" <= char <= "\uff9f" for char in text) > beyond
 
 
 def whole_characters(data: bytes) -> bytes:
@@ -128,7 +165,7 @@ def line_end_of(text: str) -> str:
 
 def lines_of(text: str) -> list[str]:
     """The lines of ``text`` without their ends. Lines end at LF or CRLF only, as in grep and in editors."""
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
-    return [line[:-1] if line.endswith("\r") else line for line in lines]
+    return lines
