@@ -1,6 +1,7 @@
 """Rules for all tests: real browsers come last, nothing is skipped in CI, nothing is left in a person's folders."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     for name in list(os.environ):
         if name.endswith(KEY_VARIABLES) or name.startswith("KESTREL_MODEL"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word that stands in the command line of a process and nowhere else."""
+    return f"mark-{uuid.uuid4().hex}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import living, until, zombies
 
 from kestrel_nb.protocol.errors import CancelledByUser, ToolCallError
 from kestrel_nb.sandbox.child import AT_ONCE, ChildDied, ChildTimeout, run_child
@@ -38,39 +39,6 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 async def run(script: Path, order: dict[str, Any] | None = None, **more: Any) -> Any:
     limits = {"timeout_s": 20.0, "memory_bytes": None, "max_bytes": 100_000, **more}
     return await run_child(script, order or {}, **limits)
-
-
-def living(mark: str) -> list[int]:
-    """The processes, zombies too, with ``mark`` in their command line."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark.encode() in line and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
-def zombies() -> list[int]:
-    """Children of this process that ended and were not collected."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            state, parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if state == "Z" and int(parent) == os.getpid():
-            found.append(int(name))
-    return found
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 async def test_an_order_comes_back_as_an_answer(script: Callable[[str], Path]) -> None:

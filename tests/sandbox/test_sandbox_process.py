@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-import os
 import resource
 import signal
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import living, sleeper, until
 
 from kestrel_nb.protocol.errors import ToolCallError
 from kestrel_nb.sandbox.process import CommandResult, minimal_environment, run_command
@@ -24,36 +22,6 @@ async def run(
 ) -> CommandResult:
     more.setdefault("environment", minimal_environment())
     return await run_command(command, cwd=str(folder), timeout_s=timeout_s, max_bytes=max_bytes, **more)
-
-
-@pytest.fixture
-def mark() -> str:
-    """A word that stands in the command line of a process and nowhere else."""
-    return f"mark-{uuid.uuid4().hex}"
-
-
-def living(mark: str) -> list[int]:
-    """The processes with ``mark`` in their command line."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark.encode() in line and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
-def sleeper(mark: str, seconds: int = 60) -> str:
-    return f"{sys.executable} -S -c 'import time; time.sleep({seconds})' {mark}"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 async def test_m01_a_background_child_does_not_hold_the_call(tmp_path: Path, mark: str) -> None:

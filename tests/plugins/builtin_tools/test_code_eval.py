@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from calling import call, calls, is_failure, rows_of
+from processes import children
 from stage import Stage
 
 from kestrel_nb.plugins.builtin_tools.code_eval import CodeEval
@@ -38,20 +37,6 @@ async def value(code: str) -> Any:
     return data["result"]
 
 
-def workers() -> list[int]:
-    """The child processes that run JavaScript now, zombies of ours too."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-            state, parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == os.getpid() and (b"javascript_worker" in line or state == "Z"):
-            found.append(int(name))
-    return found
-
-
 def assert_expected(row: dict[str, Any], data: dict[str, Any]) -> None:
     expect = row["expect"]
     if row["id"] in IN_WORDS:
@@ -75,7 +60,7 @@ async def test_every_row_of_code_eval(tool: CodeEval) -> None:
         assert_expected(row, data)
         if "then" in row["expect"]:
             assert await value(row["expect"]["then"]) == row["expect"]["result"]
-    assert not workers()
+    assert not children("javascript_worker")
 
 
 async def test_the_examples_of_the_specification(tool: CodeEval) -> None:
@@ -177,7 +162,7 @@ async def test_errors_carry_name_message_and_line(code: str, message: str, name:
 async def test_whatever_does_not_end_is_ended(code: str) -> None:
     data = await call(CodeEval(LIMIT), code=code)
     assert data == {"error": True, "message": "Execution timed out", "executionMs": 1000}
-    assert not workers()
+    assert not children("javascript_worker")
 
 
 async def test_a_message_is_one_line_of_a_few_hundred_characters(tool: CodeEval) -> None:
@@ -227,7 +212,7 @@ async def test_the_limit_is_a_ceiling() -> None:
 async def test_what_takes_too_much_is_an_error_object(code: str) -> None:
     data = await call(CodeEval(BuiltInToolConfig()), code=code)
     assert is_failure(data)
-    assert not workers()
+    assert not children("javascript_worker")
 
 
 async def test_only_the_language_is_there() -> None:
@@ -321,7 +306,7 @@ async def test_the_loop_goes_on_and_stop_ends_a_program_within_a_second(tool: Co
     assert time.monotonic() - started < 1
     assert result.status == "cancelled"
     assert gap < 1
-    assert not workers()
+    assert not children("javascript_worker")
     stage.check()
 
 

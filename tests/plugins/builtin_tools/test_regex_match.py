@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import time
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from calling import call, calls, is_failure, rows_of
 from patterns import cases, is_known, nodes, ours, same
+from processes import children
 from stage import Stage
 
 from kestrel_nb.plugins.builtin_tools.regex_match import RegexMatch
@@ -42,20 +41,6 @@ class Desk:
     id = workspace = "none"
     messages: tuple[Any, ...] = ()
     metadata: ClassVar[dict[str, Any]] = {}
-
-
-def workers() -> list[int]:
-    """The child processes that run JavaScript now, zombies of ours too."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-            state, parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == os.getpid() and (b"javascript_worker" in line or state == "Z"):
-            found.append(int(name))
-    return found
 
 
 def assert_expected(row: dict[str, Any], data: dict[str, Any]) -> None:
@@ -89,7 +74,7 @@ async def test_every_row_of_regex_and_the_loop_goes_on() -> None:
             assert_expected(row, data)
         last = time.monotonic()
     assert gap < 1
-    assert not workers()
+    assert not children("javascript_worker")
     models_view = await calls(RegexMatch(), [arguments(row) for row in quick if "text_gen" not in row["input"]])
     assert len(models_view) > 25
     for row, data in zip([row for row in quick if "text_gen" not in row["input"]], models_view, strict=True):
@@ -204,7 +189,7 @@ async def test_a_pattern_without_end_is_stopped_and_said() -> None:
     assert 4 < time.monotonic() - started < 10
     assert is_failure(data)
     assert "5 s" in data["message"]
-    assert not workers()
+    assert not children("javascript_worker")
 
 
 async def test_matches_and_their_text_are_bounded() -> None:
@@ -273,7 +258,7 @@ async def test_stop_ends_a_pattern_within_a_second() -> None:
     result = await run
     assert time.monotonic() - started < 1
     assert result.status == "cancelled"
-    assert not workers()
+    assert not children("javascript_worker")
     stage.check()
 
 

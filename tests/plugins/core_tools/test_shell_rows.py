@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from processes import living, sleeper, until
 from world import World
 
 from kestrel_nb.plugins.builtin_tools.config import BuiltInToolConfig
@@ -59,35 +59,6 @@ def ended(outcome: CallOutcome, elapsed_s: float = 0) -> Ended:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-@pytest.fixture
-def mark() -> str:
-    """A word that stands in the command line of a process and nowhere else."""
-    return f"mark-{uuid.uuid4().hex}"
-
-
-def living(mark: str) -> list[int]:
-    """The processes with ``mark`` in their command line."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark.encode() in line and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
-def sleeper(mark: str) -> str:
-    return f"{sys.executable} -S -c 'import time; time.sleep(60)' {mark}"
-
-
-async def until_started(mark: str) -> None:
-    async with asyncio.timeout(20):
-        while not living(mark):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -265,7 +236,8 @@ def test_shell_o016_an_interrupt_of_the_process_group_ends_the_command(tmp_path:
     os.killpg(owner.pid, signal.SIGINT)
     owner.communicate(timeout=20)
     assert owner.returncode != 0
-    until_gone(mark)
+    until(lambda: not living(mark))
+    assert not living(mark)
 
 
 @pytest.mark.parametrize("tool", ["shell", "shell-exec"])
@@ -280,7 +252,8 @@ def test_a_command_ends_when_the_process_of_its_agent_is_killed(
     owner.kill()
     owner.wait()
     try:
-        until_gone(mark)
+        until(lambda: not living(mark))
+        assert not living(mark)
     finally:
         if child:
             os.kill(child, signal.SIGKILL)
@@ -329,13 +302,6 @@ def start_owner(folder: Path, tool: str, command: str, mark: str, *, forked: boo
     return owner
 
 
-def until_gone(mark: str) -> None:
-    end = time.monotonic() + 20
-    while living(mark):
-        assert time.monotonic() < end, living(mark)
-        time.sleep(0.05)
-
-
 @both
 async def test_shell_o017_many_at_once(world: World, tool: str) -> None:
     row = ROWS["shell-O017"]["input"]
@@ -376,7 +342,7 @@ async def test_m02_stopping_ends_within_a_second_and_leaves_no_process(
     command = command.replace("SLEEPER", sleeper(mark).replace("'", '"'))
     async with heartbeat():
         task = asyncio.ensure_future(world.call(tool, command=command))
-        await until_started(mark)
+        await asyncio.to_thread(until, lambda: bool(living(mark)))
         began = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
