@@ -64,7 +64,11 @@ class Grep:
                     "description": "Regular expression, applied to each line.",
                 },
                 "path": {**WHERE, "description": 'Folder or file, relative to the workspace. Default ".".'},
-                "glob": {"type": "string", "minLength": 1, "description": 'Only files like this, such as "*.py".'},
+                "glob": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": 'Only files like this, such as "*.py"; with "!" before it, all others.',
+                },
                 "ignore_case": {"type": "boolean", "description": "Default false."},
                 "context": {
                     "type": "integer",
@@ -125,18 +129,19 @@ class Grep:
         """Every file to look at: how to get its workspace path, its beginning, and the rest when it is large."""
         start = args.get("path") or "."
         real = workspace.resolve(start)
-        pattern = NamePattern(args["glob"], workspace, anywhere=True) if args.get("glob") else None
+        pattern, others = _name_pattern(args.get("glob") or "", workspace)
         if real.is_file() or (real.exists() and not real.is_dir()):
             with workspace.open_file(start) as single:
                 yield lambda: workspace.shown(real), single.read(BLOCK), single
             return
         shown = workspace.shown(real)
+        hidden = pattern is not None and pattern.hidden and not others
         advice = Advice(
             workspace,
             real,
             _expression(args["pattern"], bool(args.get("ignore_case"))),
             names=args.get("glob"),
-            hidden=pattern is not None and pattern.hidden,
+            hidden=hidden,
             tick=tick,
             after_files=self._alone_files,
             hits=lambda: len(tally.counts),
@@ -145,12 +150,12 @@ class Grep:
             workspace=workspace,
             start=shown,
             signal=signal,
-            hidden=pattern is not None and pattern.hidden,
+            hidden=hidden,
             ignored=Ignored(workspace, shown) if args.get("respect_gitignore") else None,
             holds=advice.holds,
         )
         for found in search.files():
-            names = _fitting(pattern, found) if pattern else found.names
+            names = _fitting(pattern, found, others=others) if pattern else found.names
             for name in advice.among(found.below, names):
                 try:
                     data, more = read_listed(found.folder, name, BLOCK)
@@ -183,13 +188,24 @@ def _expression(pattern: str, ignore_case: bool) -> str | None:
     return f"{found}|{wide_approximation(pattern, ignore_case=ignore_case)}" if found else None
 
 
-def _fitting(pattern: NamePattern, found: Found) -> Sequence[str]:
-    """The names that fit ``pattern``, be it meant from where the search starts or from the workspace."""
+def _name_pattern(glob: str, workspace: Workspace) -> tuple[NamePattern | None, bool]:
+    """The pattern of names, if there is one, and whether files that do not fit it are meant."""
+    others = glob.startswith("!") and not glob.startswith("!(")  # that is a group, of what a name may not be
+    glob = glob[1:] if others else glob
+    glob = f"{glob}**" if glob.endswith("/") else glob  # a folder stands for what is in it
+    return (NamePattern(glob, workspace, anywhere=True), others) if glob or others else (None, False)
+
+
+def _fitting(pattern: NamePattern, found: Found, *, others: bool) -> Sequence[str]:
+    """The names that fit ``pattern``, be it meant from where the search starts or from the workspace; or the others."""
     fitting = pattern.select(found.below, found.names)
-    if found.folder.shown == found.below:
-        return fitting
-    more = pattern.select(found.folder.shown, found.names)
-    return sorted({*fitting, *more}) if more else fitting
+    if found.folder.shown != found.below:
+        more = pattern.select(found.folder.shown, found.names)
+        fitting = sorted({*fitting, *more}) if more else fitting
+    if others:
+        out = frozenset(fitting)
+        return [name for name in found.names if name not in out]
+    return fitting
 
 
 def _search(
