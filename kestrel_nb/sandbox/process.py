@@ -24,8 +24,11 @@ ALLOWED = (  # what programs need to find themselves; never what Jupyter or a pr
     *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
     *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-# Programs shall neither colour nor page nor ask.
-QUIET = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+# Programs shall neither colour nor page nor ask; what wants an editor fails at once and says so.
+QUIET = {
+    **{"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"},
+    **{"EDITOR": "false", "VISUAL": "false", "GIT_EDITOR": "false"},
+}
 MAX_COMMAND_BYTES = 131_071  # MAX_ARG_STRLEN of Linux, less the end mark
 _START_S = 30.0  # for the supervisor to start on a busy machine
 _GIVE_UP_S = 5.0  # after the supervisor should have ended
