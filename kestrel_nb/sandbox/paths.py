@@ -19,8 +19,8 @@ MAX_NAME_BYTES = 255  # NAME_MAX of the usual file systems
 MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
 
 
-def resolve_inside(root: str | os.PathLike[str], path: str, *, restrict: bool = True) -> Path:
-    """The real, absolute place of ``path``, without links; it need not exist.
+def resolve_inside(root: str | os.PathLike[str], path: str, *, restrict: bool = True, name: str = "workspace") -> Path:
+    """The real, absolute place of ``path``, without links; it need not exist. ``name`` is that of ``root``.
 
     Raises SandboxViolationError when it lies outside ``root`` (unless ``restrict`` is false), ToolCallError when
     ``path`` can't name a file.
@@ -34,7 +34,7 @@ def resolve_inside(root: str | os.PathLike[str], path: str, *, restrict: bool = 
     except OSError as error:  # a link was changed into something else while it was read
         raise ToolCallError(f"{quoted(path)}: {_reason(error)}", code="file_error") from None
     if restrict and not real.is_relative_to(base):
-        raise outside(path)
+        raise outside(path, name)
     return real
 
 
@@ -63,10 +63,10 @@ def _problem(path: str) -> str | None:
     return None
 
 
-def outside(path: str) -> SandboxViolationError:
-    """The error for a path that leaves the workspace."""
+def outside(path: str, name: str = "workspace") -> SandboxViolationError:
+    """The error for a path that leaves the folder that is called ``name``."""
     return SandboxViolationError(
-        f'{quoted(path)} is outside the workspace; give a path inside it, relative to its root, such as "src/main.py"'
+        f'{quoted(path)} is outside the {name}; give a path inside it, relative to its root, such as "src/main.py"'
     )
 
 

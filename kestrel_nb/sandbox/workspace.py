@@ -39,16 +39,20 @@ ABSENT: Seen = ()
 
 
 class Workspace:
-    """A folder that tools may not leave, unless ``restrict`` is false. What is closed they may never open."""
+    """A folder that tools may not leave, unless ``restrict`` is false. What is closed they may never open.
 
-    def __init__(self, root: str | os.PathLike[str], *, restrict: bool = True) -> None:
+    ``name`` is what a refusal calls it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, restrict: bool = True, name: str = "workspace") -> None:
         self.root = Path(os.path.realpath(root))
         self.restrict = restrict
+        self.name = name
         self._closed = Closed(self.root)
 
     def resolve(self, path: str) -> Path:
         """See ``resolve_inside``. Raises SandboxViolationError for a closed place too."""
-        real = resolve_inside(self.root, path, restrict=self.restrict)
+        real = resolve_inside(self.root, path, restrict=self.restrict, name=self.name)
         self._closed.check(real, path)
         return real
 
@@ -108,7 +112,7 @@ class Workspace:
         prefix = "" if real == self.root else self.shown(real)
 
         def keep(below: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-            return self._closed.open_names(real.joinpath(*below), names)
+            return self._closed.open_names(os.path.join(real, *below), names)
 
         with self.open_folder(real) as start:
             yield from walk_below(start, prefix, enter, keep if self._closed.holds(real) else None)
@@ -141,7 +145,7 @@ class Workspace:
         if not real.is_dir():
             raise NotADirectoryError if real.exists() else FileNotFoundError
         if os.path.realpath(real) != str(real):
-            raise outside(str(real))
+            raise outside(str(real), self.name)
         return str(real)
 
 

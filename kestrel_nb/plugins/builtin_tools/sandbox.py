@@ -23,4 +23,4 @@ class SandboxFolder:
             return Workspace(context.session.workspace)
         with explained(printable_name(self._folder)):
             os.makedirs(self._folder, exist_ok=True)
-        return Workspace(self._folder)
+        return Workspace(self._folder, name="sandbox folder")

@@ -231,8 +231,9 @@ def _error_of(text: str) -> str:
 
 def _reason(text: str) -> str:
     """The refusal of a tool in plain words."""
-    if "is outside the workspace" in text:
-        return "it lies outside the workspace. Give a path inside the workspace."
+    for folder in ("workspace", "sandbox folder"):
+        if f"is outside the {folder}" in text:
+            return f"it lies outside the {folder}. Give a path inside the {folder}."
     return inline(text)
 
 

@@ -160,7 +160,7 @@ async def test_a_sandbox_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.M
         await app.use_tool("file-write", {"path": "f", "content": "box"})
         assert (tmp_path / "data/box/f").read_text() == "box"
         for path in ("../../ws/f", str(tmp_path / "ws/f"), "../box-private/f"):
-            with pytest.raises(SandboxViolationError):
+            with pytest.raises(SandboxViolationError, match="is outside the sandbox folder; give a path inside it"):
                 await app.use_tool("file-read", {"path": path})
             with pytest.raises(SandboxViolationError):
                 await app.use_tool("shell-exec", {"command": "true", "cwd": os.path.dirname(path)})
