@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -54,21 +55,22 @@ def chunks(data: bytes, more: BinaryIO | None) -> Iterator[Chunk]:
 
 
 def _blocks(data: bytes, more: BinaryIO) -> Iterator[Chunk]:
+    end = os.fstat(more.fileno()).st_size  # a file may grow faster than it is searched
     parts: list[bytes] = []  # of a line that has not ended yet
     first, size = 1, 0
     while data:
         if b"\0" in data or size > MAX_WHOLE:
             return
-        end = data.rfind(b"\n") + 1
-        if end:
-            block = b"".join([*parts, data[:end]])
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            block = b"".join([*parts, data[:whole]])
             yield Chunk(block, first)
             first += block.count(b"\n")
             parts, size = [], 0
-        if end < len(data):
-            parts.append(data[end:])
-            size += len(data) - end
-        data = more.read(BLOCK)
+        if whole < len(data):
+            parts.append(data[whole:])
+            size += len(data) - whole
+        data = more.read(max(0, min(BLOCK, end - more.tell())))
     if parts:
         yield Chunk(b"".join(parts), first)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -137,24 +138,28 @@ def read_page(file: BinaryIO, shown: str, offset: int, limit: int, signal: Cance
 def _page_of_large(
     file: BinaryIO, shown: str, data: bytes, mark: bytes, offset: int, limit: int, signal: CancelSignal
 ) -> Page:
-    """Goes through the file in blocks, keeps only what is asked for, and counts the lines."""
+    """Goes through the file in blocks, keeps only what is asked for, and counts the lines.
+
+    What is written to the file meanwhile does not count: it may be more than can be read.
+    """
+    end = os.fstat(file.fileno()).st_size
     kept, last, number, data = bytearray(), 0, 1, data[len(mark) :]
     cut, ended = 0, True
     while data:
         signal.raise_if_cancelled()
         count, start = data.count(b"\n"), 0
         while number + count >= offset and number < offset + limit and start < len(data):
-            end = data.find(b"\n", start) + 1 or len(data)
+            stop = data.find(b"\n", start) + 1 or len(data)
             if number >= offset and len(kept) < MAX_BYTES:
-                kept += data[start:end]
+                kept += data[start:stop]
                 last = number
             elif number == last:
-                cut += len(data[start:end].rstrip(b"\r\n"))
-            number += data[end - 1] == 0x0A
-            start = end
+                cut += len(data[start:stop].rstrip(b"\r\n"))
+            number += data[stop - 1] == 0x0A
+            start = stop
         number += data.count(b"\n", start) if start else count
         ended = data.endswith(b"\n")
-        data = file.read(_BLOCK)
+        data = file.read(max(0, min(_BLOCK, end - file.tell())))
     text = decode(whole_characters(bytes(kept)))
     if text is None:
         raise ToolCallError(f"{shown}: these lines are binary; only text can be read", code="binary_file")

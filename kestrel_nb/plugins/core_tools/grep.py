@@ -13,6 +13,7 @@ from ...protocol.tools import ToolSchema
 from ...runtime.signals import CancelSignal
 from ...runtime.tools import ToolContext, ToolExecutionResult
 from ...sandbox.output import clip, plural
+from ...sandbox.paths import explained
 from ...sandbox.walk import read_listed
 from ...sandbox.workspace import Workspace
 from ..shapes import parameters, table
@@ -130,7 +131,9 @@ class Grep:
         start = args.get("path") or "."
         real = workspace.resolve(start)
         pattern, others = _name_pattern(args.get("glob") or "", workspace)
-        if real.is_file() or (real.exists() and not real.is_dir()):
+        with explained(workspace.shown(real)):  # what is not to be looked at, or too deep
+            no_folder = real.exists() and not real.is_dir()
+        if no_folder:
             with workspace.open_file(start) as single:
                 yield lambda: workspace.shown(real), single.read(BLOCK), single
             return

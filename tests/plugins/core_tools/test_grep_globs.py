@@ -58,3 +58,8 @@ def test_a_glob_that_leaves_out_counts_from_the_start_or_from_the_workspace(foun
 def test_globs_that_lead_outside_or_nowhere_are_refused(found: Any, glob: str) -> None:
     with pytest.raises(ToolCallError, match=r"^pattern"):
         found(glob)
+
+
+def test_a_path_too_deep_for_the_system_is_told(desk: Any) -> None:
+    with pytest.raises(ToolCallError, match=r"file name too long$|File not found"):
+        desk.run("grep", pattern="x", path="a/" * 2_047 + "a")

@@ -1,10 +1,15 @@
 """Text files that are damaged, very long, or in an old encoding, as read_file, grep and edit_file see them."""
 
-from typing import Any
+import io
+import os
+from typing import Any, BinaryIO, cast
 
 import pytest
 
+from kestrel_nb.plugins.core_tools.chunks import chunks
+from kestrel_nb.plugins.core_tools.files import read_page
 from kestrel_nb.protocol.errors import ToolCallError
+from kestrel_nb.runtime.signals import CancelSignal
 
 DAMAGED = "zwölf\n".encode() * 20 + b"bad \xff byte, \xe2\x82 cut off\n" + "größer\n".encode()
 
@@ -83,3 +88,23 @@ def test_a_last_carriage_return_is_a_part_of_its_line(desk: Any) -> None:
     desk.put("f", b"a\r\nb\r")
     assert desk.run("read_file", path="f").data["rows"] == [[1, "a"], [2, "b\r"]]
     assert desk.run("grep", pattern="b").data["rows"] == [["f", 2, "b\r"]]
+
+
+class Growing(io.FileIO):
+    """A file to which as much is added as is read from it."""
+
+    def read(self, size: int | None = -1, /) -> bytes:  # type: ignore[override]
+        assert os.fstat(self.fileno()).st_size < 50_000_000, "this goes on for ever"
+        with open(str(self.name), "ab") as more:
+            more.write(b"more\n" * ((size or 0) // 5))
+        return super().read(size or 0) or b""
+
+
+def test_a_file_that_grows_as_fast_as_it_is_read_has_an_end(desk: Any) -> None:
+    with Growing(desk.put("log", b"line\n" * 600_000)) as file:
+        page = read_page(cast(BinaryIO, file), "log", 1, 1, CancelSignal())
+    assert (page.lines, page.offset) == (["line"], 1)
+    assert 600_000 <= page.total < 1_600_000
+    with Growing(desk.put("log", b"line\n" * 600_000)) as file:
+        found = list(chunks(file.read(1 << 20), cast(BinaryIO, file)))
+    assert 600_000 <= sum(chunk.data.count(b"\n") for chunk in found) < 1_600_000
