@@ -44,11 +44,11 @@ class Closed:
         name = _plain(str(real))
         return any(_is_in(place, name) for place in self._places)
 
-    def open_names(self, folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of ``names`` in ``folder`` that are not closed."""
-        if _plain(str(folder)) not in self._parents:
+    def open_names(self, folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of ``names`` in ``folder``, a path without links, that are not closed."""
+        if _plain(folder) not in self._parents:
             return names
-        return tuple(name for name in names if not self.has(folder / name))
+        return tuple(name for name in names if not self.has(Path(folder, name)))
 
 
 def _plain(path: str) -> str:

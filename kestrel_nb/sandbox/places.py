@@ -29,6 +29,8 @@ def open_below(start: Place, parts: tuple[str, ...], flags: int, *, create: bool
         if os.path.realpath(inner) != inner:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return inner
+    if len(parts) == 1 and not create:
+        return os.open(parts[0], flags, dir_fd=start)
     place, last = start, len(parts) - 1
     try:
         for number, part in enumerate(parts or (".",)):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from .paths import printable_name
 from .places import FOLDER, Place, close_place, open_below, open_descriptor, open_known
@@ -14,8 +13,7 @@ MAX_TRAIL = 64  # folders held open at once; deeper ones are looked up from the 
 Keep = Callable[[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]  # of (folder below the start, names), names
 
 
-@dataclass(frozen=True, slots=True)
-class Walked:
+class Walked(NamedTuple):
     """One folder of a walk: its workspace path ("" for the root), itself, open, and the names in it, sorted."""
 
     shown: str
@@ -45,12 +43,14 @@ def walk_below(start: Place, prefix: str, enter: Callable[[str], bool], keep: Ke
                 continue
             trail.append(walked.place)
             if keep:
-                walked = replace(walked, folders=keep(below, walked.folders), files=keep(below, walked.files))
+                walked = walked._replace(folders=keep(below, walked.folders), files=keep(below, walked.files))
             yield walked
             if len(trail) > MAX_TRAIL:
                 close_place(trail.pop())
-            inner = [(walked.path_of(name), (*below, name)) for name in reversed(walked.folders)]
-            waiting += [folder for folder in inner if enter(folder[0])]
+            for name in reversed(walked.folders):
+                inner = walked.path_of(name)
+                if enter(inner):
+                    waiting.append((inner, (*below, name)))
     finally:
         for place in trail:
             close_place(place)
@@ -91,16 +91,18 @@ def _opened(start: Place, below: tuple[str, ...], shown: str) -> Walked | None:
 
 
 def _listed(shown: str, place: Place) -> Walked:
-    folders, files, links, others = [], [], [], []
-    with os.scandir(place) as entries:
-        for entry in entries:  # most are files
-            if entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
+    with os.scandir(place) as listing:
+        entries = list(listing)
+        files = sorted([entry.name for entry in entries if entry.is_file(follow_symlinks=False)])
+        if len(files) == len(entries):  # so it is in most folders
+            return Walked(shown, place, (), tuple(files), (), ())
+        folders, links, others = [], [], []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
             elif entry.is_symlink():
                 links.append(entry.name)
-            else:
+            elif not entry.is_file(follow_symlinks=False):
                 others.append(entry.name)
-    groups = [tuple(sorted(names)) if names else () for names in (folders, files, links, others)]
+    groups = (tuple(sorted(names)) for names in (folders, files, links, others))
     return Walked(shown, place, *groups)
