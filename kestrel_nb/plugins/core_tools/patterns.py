@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any
 
 from ...protocol.errors import SandboxViolationError, ToolCallError
-from ...sandbox.paths import printable_name, quoted
+from ...sandbox.paths import quoted
 from ...sandbox.workspace import Workspace
+from .globs import Fits, NameGlob, chosen, name_test, parted, path_test
 
-MATCH_S = 1.0  # for one name; ordinary patterns take microseconds
-_MAGIC = re.compile(r"[*?\[\]{}()|!+@\\]")
-_GROUP = re.compile(r"[{(|]")
+_GROUP = re.compile(r"[{(\\]")
 
 
 class NamePattern:
@@ -23,42 +21,60 @@ class NamePattern:
         pattern = _below(pattern, workspace)
         self.folders = pattern.endswith("/")
         self.hidden = bool(re.search(r"(^|[/{,(|])\.[^./]", pattern))
-        self._by_name = anywhere and "/" not in pattern
         pattern = pattern.rstrip("/")
-        self._patterns = _compiled(pattern)
-        grouped = bool(_GROUP.search(pattern))
-        self._tail = "" if grouped else _MAGIC.split(pattern)[-1].rpartition("/")[2]
-        self._all_with_tail = pattern.removeprefix("**/") == f"*{self._tail}"
-        self._everywhere = self._by_name or pattern.startswith("**/")
-        *folders, _ = pattern.split("/")
-        odd = grouped or self._by_name or any(folder in ("", ".") for folder in folders)
-        deep = any(part.startswith("**") for part in pattern.split("/"))
-        self._depth = None if odd or deep else len(folders)
-        self._first = () if odd else tuple(takewhile(lambda folder: not _MAGIC.search(folder), folders))
+        by_name = anywhere and "/" not in pattern
+        parts = ("", pattern) if by_name else parted(pattern)
+        folders = parts[0] if parts else pattern.rpartition("/")[0]
+        self._everywhere = by_name or (folders == "**" and parts is not None and not self.hidden)
+        self._depth: int | None = None
+        self._parents: tuple[Fits, ...] = ()
+        try:
+            self._name = NameGlob(parts[1]) if parts else None
+            self._path = path_test(pattern if not parts else f"{folders}/x" if folders else "x")
+            if not self._everywhere and (parts or not _GROUP.search(pattern)):
+                self._bound(folders)
+        except Exception as error:  # a brace pattern that stands for too many, or a class that is none
+            raise ToolCallError(f"pattern {quoted(pattern)}: {error}") from None
+
+    def _bound(self, folders: str) -> None:
+        """Note which folders need not be entered, as far as the pattern of the folders tells."""
+        parts = folders.split("/") if folders else []
+        if _GROUP.search(folders) or any(part in ("", ".") for part in parts):
+            return
+        near = tuple(takewhile(lambda part: "**" not in part, parts))
+        self._depth = len(parts) if len(near) == len(parts) else None
+        self._parents = tuple(map(name_test, near))
 
     def select(self, folder: str, names: Sequence[str]) -> Sequence[str]:
         """Those of ``names`` that fit; they lie in ``folder``, a path without slashes at its ends or "".
 
-        None of them may be hidden unless ``hidden`` is true.
+        No part of ``folder`` may be hidden unless ``hidden`` is true.
         """
-        near = [name for name in names if name.endswith(self._tail)] if self._tail else names
-        if self._all_with_tail:  # what most patterns are, told without the engine
-            return near if self._everywhere or not folder else ()
-        prefix = "" if self._by_name or not folder else f"{folder}/"
+        prefix = f"{folder}/" if folder else ""
         try:
-            return [name for name in near if self._fits(prefix + printable_name(name))]
+            if not self._name:
+                return chosen(self._path, names, prefix)
+            if self._everywhere or self._path(f"{prefix}x"):
+                return self._name.among(names)
         except TimeoutError:
-            raise ToolCallError("pattern: takes too long to match; use fewer stars") from None
+            raise _too_slow() from None
+        return ()
 
     def may_hold(self, folder: str) -> bool:
         """False when nothing in or below ``folder`` can fit."""
+        if self._depth is None and not self._parents:
+            return True
         parts = folder.split("/")
         if self._depth is not None and len(parts) > self._depth:
             return False
-        return all(part == first for part, first in zip(parts, self._first, strict=False))
+        try:
+            return all(fits(part) for part, fits in zip(parts, self._parents, strict=False))
+        except TimeoutError:
+            raise _too_slow() from None
 
-    def _fits(self, text: str) -> bool:
-        return any(pattern.match(text, timeout=MATCH_S, concurrent=True) for pattern in self._patterns)
+
+def _too_slow() -> ToolCallError:
+    return ToolCallError("pattern: takes too long to match; use fewer stars")
 
 
 def _below(pattern: str, workspace: Workspace) -> str:
@@ -75,14 +91,3 @@ def _below(pattern: str, workspace: Workspace) -> str:
             'write it relative to that, such as "**/*.py", and choose the place with path'
         )
     return pattern
-
-
-def _compiled(pattern: str) -> list[Any]:
-    import regex
-    from wcmatch import glob
-
-    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.FORCEUNIX
-    try:
-        return [regex.compile(text) for text in glob.translate(pattern, flags=flags)[0]]
-    except Exception as error:  # a brace pattern that stands for too many, or a class that is none
-        raise ToolCallError(f"pattern {quoted(pattern)}: {error}") from None

@@ -65,13 +65,13 @@ class Glob:
             hidden=pattern.hidden,
             ignored=ignored,
             holds=pattern.may_hold,
+            choose=pattern.select,
         )
         total = 0
         rows: list[list[Any]] = []
         for found in search.folders() if pattern.folders else search.files(links=True):
-            names = pattern.select(found.below, found.names)
-            total += len(names)
-            for name in names[: MAX_PATHS - len(rows)]:
+            total += len(found.names)
+            for name in found.names[: MAX_PATHS - len(rows)]:
                 shown = found.folder.path_of(name)
                 rows.append([f"{shown}/", None] if pattern.folders else [shown, _size(found.folder, name)])
         return ToolExecutionResult(

@@ -25,7 +25,8 @@ class Found(NamedTuple):
 class Search:
     """Where to look. Links are never followed and .git is never entered; ``hidden`` says whether dot names count.
 
-    ``holds`` is asked about each folder, by its path below the start, and may keep the search out of it.
+    ``holds`` is asked about each folder, by its path below the start, and may keep the search out of it; ``choose``,
+    about the names in a folder of such a path.
     """
 
     workspace: Workspace
@@ -34,22 +35,27 @@ class Search:
     hidden: bool = False
     ignored: Ignored | None = None
     holds: Callable[[str], bool] = lambda below: True
+    choose: Callable[[str, Sequence[str]], Sequence[str]] = lambda below, names: names
 
     def files(self, *, links: bool = False) -> Iterator[Found]:
         """The regular files of each folder, by name; ``links`` adds links that lead to files inside the workspace."""
         for folder in self._folders():
-            more = [name for name in folder.links if links and self._leads_to_file(folder, name)]
-            names = self._visible(sorted([*folder.files, *more]) if more else folder.files)
+            below = self._below(folder.shown)
+            names = self._visible(self.choose(below, folder.files))
+            if links and folder.links:
+                more = self._visible(self.choose(below, folder.links))
+                names = sorted([*names, *(name for name in more if self._leads_to_file(folder, name))])
             if self.ignored:
                 names = [name for name in names if not self.ignored.leaves_out(folder.path_of(name))]
             if names:
-                yield Found(folder, self._below(folder.shown), names)
+                yield Found(folder, below, names)
 
     def folders(self) -> Iterator[Found]:
         """The folders in each folder, by name."""
         for folder in self._folders():
-            names = [name for name in folder.folders if self._counts(folder.path_of(name))]
-            yield Found(folder, self._below(folder.shown), names)
+            below = self._below(folder.shown)
+            names = [name for name in self.choose(below, folder.folders) if self._counts(folder.path_of(name))]
+            yield Found(folder, below, names)
 
     def _folders(self) -> Iterator[Walked]:
         for folder in self.workspace.walk(self.start, enter=self._enter):
@@ -62,14 +68,14 @@ class Search:
         return shown if self.start == "." else shown[len(self.start) :].lstrip("/")
 
     def _visible(self, names: Sequence[str]) -> Sequence[str]:
-        return names if self.hidden else [name for name in names if not name.startswith(".")]
+        return names if self.hidden else [name for name in names if name[0] != "."]
 
     def _enter(self, shown: str) -> bool:
         return self._counts(shown) and self.holds(self._below(shown))
 
     def _counts(self, shown: str) -> bool:
-        name = shown.rpartition("/")[2]
-        if name == ".git" or (name.startswith(".") and not self.hidden):
+        name = shown[shown.rfind("/") + 1 :]
+        if name[0] == "." and (name == ".git" or not self.hidden):
             return False
         return not (self.ignored and self.ignored.leaves_out(shown, folder=True))
 
