@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..protocol import events as ev
 from ..protocol.codec import loads
 from ..protocol.errors import CodecError
 from ..protocol.sessions import ApprovalRequest
-from ..runtime.tables import without_figures
-from ..runtime.tool_calls import EDITED
 from ..sandbox.headers import shown
-from .cards import Card, beside_diff, card_of, diff_lines
-from .figures import RUN_BYTES, Figure, added, bytes_of, figures_of_data, figures_of_result
-from .json_answers import Said, said_by
-from .summaries import (
-    ARGUMENTS,
-    RESULT,
-    arguments_line,
-    arguments_text,
-    as_json,
-    code_of,
-    exit_code,
-    figure_count,
-    result_line,
-)
-from .tables import Table, table_of
+from .call_results import DETAIL, Block, executed, with_figures
+from .cards import Card, beside_diff, card_of
+from .figures import RUN_BYTES, bytes_of, figures_of_result
+from .summaries import ARGUMENTS, arguments_line, arguments_text, as_json, code_of, figure_count
 from .visible import one_line, visible
 
-Block = dict[str, Any]
-
-DETAIL = 40_000  # characters of a result; the model's own limit is higher
 PROGRESS = 5  # status lines kept
 _OPEN = ("streaming", "waiting", "running")
 _SKIPPED = {"declined": "declined", "denied": "declined", "cancelled": "cancelled"}
@@ -57,7 +40,7 @@ def apply_call(
         return _late(blocks, call_id, event.request.tool, lambda row: _resolved(row, event), reopen=True)
     if isinstance(event, ev.ToolExecuted):
         room = _room(blocks)
-        return _late(blocks, event.call_id, event.tool, lambda row: _executed(row, event, room))
+        return _late(blocks, event.call_id, event.tool, lambda row: executed(row, event, room))
     if isinstance(event, (ev.ToolFailed, ev.ToolSkipped)):
         return _late(blocks, event.call_id, event.tool, lambda row: _ended(row, event))
     if isinstance(event, ev.MessageCompleted):
@@ -229,114 +212,9 @@ def _ended(row: Block, event: ev.ToolFailed | ev.ToolSkipped) -> Block:
     }
 
 
-def _executed(row: Block, event: ev.ToolExecuted, room: int) -> Block:
-    row = {**row, "card": None, **_with_figures(row, figures_of_data(event.data), room)}
-    event = _without_note(row, event)
-    said = said_by(event.content, event.data, is_error=event.is_error)
-    diff = _diff(event.data)
-    changed = diff is not None or row["diff"] is not None
-    table = None if event.is_error or changed else _table(event, said)
-    content = visible(said.text if said else _seen(event, beside_table=table is not None))
-    line = one_line(said.line, RESULT) if said else ""
-    result = line or result_line(event.tool, content if said else event.content, event.data, table, row["image_count"])
-    return {
-        **row,
-        "state": "failed" if event.is_error else "done",
-        "result": "" if event.is_error else result,
-        "diff": None if _not_inserted(event.data) else diff or row["diff"],  # else the code is there to be copied
-        "detail": content[:DETAIL],
-        "detail_kind": "error" if event.is_error else "text",
-        "cut": max(0, len(content) - DETAIL),
-        "table": table,
-        "text_too": said.beside if said else _says_more(event, row["image_count"]),
-        "has_data": event.data is not None,
-        "seconds": max(0.0, event.duration_ms / 1000) if event.duration_ms == event.duration_ms else None,
-    }
-
-
-def _table(event: ev.ToolExecuted, said: Said | None) -> Table | None:
-    """The data as a table, unless text says it better."""
-    if said is not None:
-        return None if said.data is None else table_of(said.data)
-    inserted = event.data.get("inserted") if isinstance(event.data, Mapping) else None
-    if exit_code(event.data) is not None or _is_kept_apart(event.data) or isinstance(inserted, bool):
-        return None
-    if _is_a_page(event.data):
-        return None
-    return table_of(without_figures(_without(event.data, "unsent", "value_at")))
-
-
-def _is_a_page(data: Any) -> bool:
-    """True for one row with a text of several lines in it: a cell would show its beginning alone."""
-    rows = data.get("rows") if isinstance(data, Mapping) and "columns" in data else None
-    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], (list, tuple)):
-        return False
-    return any(isinstance(cell, str) and "\n" in cell.strip() for cell in rows[0])
-
-
-def _not_inserted(data: Any) -> bool:
-    return isinstance(data, Mapping) and data.get("inserted") is False
-
-
-def _without_note(row: Block, event: ev.ToolExecuted) -> ev.ToolExecuted:
-    """``event`` without the line that tells the model what a person changed: the row and its decision say it."""
-    if row["decision"] and row["decision"]["changed"] and event.content.startswith(EDITED):
-        return replace(event, content=event.content.partition("\n")[2])
-    return event
-
-
-def _seen(event: ev.ToolExecuted, *, beside_table: bool) -> str:
-    """The text for the person. Data may say what else there is to read (``unsent``: what no model reads), and where
-    in the text its own table stands (``value_at``), which is drawn once."""
-    data = event.data if isinstance(event.data, Mapping) else {}
-    unsent, place = data.get("unsent"), data.get("value_at") if beside_table else None
-    if not isinstance(unsent, str):
-        return _cut_out(event.content, place)
-    rest = _cut_out(unsent, place)
-    return f"{event.content}\n\nNot sent to the model:\n{rest or 'the table'}"
-
-
-def _cut_out(text: str, place: Any) -> str:
-    if not isinstance(place, (list, tuple)) or len(place) != 2 or not all(type(end) is int for end in place):
-        return text
-    start, end = place
-    return "\n".join(filter(None, (text[:start].rstrip("\n"), text[end:].lstrip("\n")))) if 0 <= start < end else text
-
-
-def _without(data: Any, *names: str) -> Any:
-    """``data`` without what is there for the view alone."""
-    return {key: value for key, value in data.items() if key not in names} if isinstance(data, Mapping) else data
-
-
-def _says_more(event: ev.ToolExecuted, figures: int) -> bool:
-    """Whether the text of a result is shown beside its table: what code printed stands there alone."""
-    if isinstance(event.data, Mapping) and isinstance(event.data.get("variables"), Mapping):
-        return True
-    return figures > 0 and not event.content.lstrip().startswith(("{", "["))  # JSON of the same data
-
-
 def _room(blocks: list[Block]) -> int:
     """The bytes of figures that the run has left."""
     return RUN_BYTES - sum(bytes_of(block["images"]) for block in blocks if block["kind"] == "tool" and block["images"])
-
-
-def _with_figures(row: Block, figures: Iterable[Figure], room: int) -> Block:
-    """The fields of ``row`` with ``figures``."""
-    images, count = added(row["images"], row["image_count"], figures, room)
-    return {"images": images, "image_count": count}
-
-
-def _is_kept_apart(data: Any) -> bool:
-    """True for what stands in the place of data that were too large for an event: the text says more."""
-    return (
-        isinstance(data, Mapping) and data.get("truncated") is True and set(data) == {"truncated", "characters", "file"}
-    )
-
-
-def _diff(data: Any) -> dict[str, Any] | None:
-    """The difference that a writing tool reports in its data."""
-    text = data.get("diff") if isinstance(data, Mapping) else None
-    return diff_lines(text) if isinstance(text, str) and text else None
 
 
 def _from_message(blocks: list[Block], event: ev.MessageCompleted) -> list[Block]:
@@ -350,7 +228,7 @@ def _from_message(blocks: list[Block], event: ev.MessageCompleted) -> list[Block
         index = _find(blocks, result.call_id)
         if index is not None and result.images:
             row = blocks[index]
-            row = {**row, **_with_figures(row, figures_of_result(result), _room(blocks))}
+            row = {**row, **with_figures(row, figures_of_result(result), _room(blocks))}
             word = {"result": figure_count(row["image_count"])} if row["state"] == "done" else {}
             blocks = [*blocks[:index], {**row, **word}, *blocks[index + 1 :]]
     return blocks

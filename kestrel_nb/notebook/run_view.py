@@ -18,7 +18,7 @@ import traitlets
 
 from ..protocol import events as ev
 from . import view_state
-from .cards import edited
+from .card_form import edited
 from .painter import Painter
 from .sheet import live_script, live_sheet
 from .view_state import Schemas, ViewState

@@ -22,7 +22,8 @@ from typing import Any, TypedDict, cast
 from ..protocol import events as ev
 from ..protocol.codec import jsonable
 from ..protocol.messages import ChatMessage, ReasoningPart, TextPart
-from .calls import Block, apply_call, next_key
+from .call_results import Block
+from .calls import apply_call, next_key
 from .summaries import arguments_line as one_line_arguments
 from .visible import one_line, visible, whole
 

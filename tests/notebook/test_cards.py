@@ -9,7 +9,8 @@ import pytest
 from sample_events import EDIT, FETCH, SHELL, request
 
 from kestrel_nb.notebook.answering import question
-from kestrel_nb.notebook.cards import card_of, edited, fields_of
+from kestrel_nb.notebook.card_form import edited, fields_of
+from kestrel_nb.notebook.cards import card_of
 from kestrel_nb.protocol.tools import CommandPreview, DiffPreview, RequestPreview, TextPreview
 
 
