@@ -26,7 +26,7 @@ from ..protocol.events import (
 )
 from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, tool_message
 from ..protocol.sessions import ApprovalRecord, fingerprint
-from ..protocol.tools import PermissionDecision, Preview, TodoItem
+from ..protocol.tools import DiffPreview, PermissionDecision, Preview, TodoItem
 from .call_data import JsonData, copied, is_large, json_data
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
@@ -161,10 +161,12 @@ class ToolCalls:
         if request.fingerprint != fingerprint(self.host.id, call.id, call.name, arguments):
             return self.skip(call, "not run: the call is not the one that was approved", "denied", is_error=True)
         changed = edited is not None and dict(edited) != dict(arguments)
+        preview = request.preview
         if changed and edited is not None:
             problem = invalid(tool, edited)
             if problem:
                 return self.fail(call, f'Invalid arguments for "{call.name}": {problem}')
+            preview = preview if _is_same_file(preview, arguments, edited) else None
             arguments = copied(normalise(tool.schema.parameters, edited))
         objection = self.questions.objection(tool, arguments)  # a rule that denies may have come meanwhile
         if objection:
@@ -172,7 +174,7 @@ class ToolCalls:
         if not changed:
             return await self._execute(tool, call, arguments, asked=True, preview=request.preview)
         note = f"{EDITED} It ran with: {dumps(jsonable(arguments))}"
-        return await self._execute(tool, call, arguments, asked=True, note=self._mask(note))
+        return await self._execute(tool, call, arguments, asked=True, preview=preview, note=self._mask(note))
 
     # ---- execution --------------------------------------------------------------------------------------------
 
@@ -332,3 +334,8 @@ class ToolCalls:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         why = f" ({call.problem})" if call.problem else ""
         return f'Unknown tool "{call.name}"{why}.{hint} Available tools: {", ".join(names) or "none"}.'
+
+
+def _is_same_file(preview: Preview | None, before: JsonObject, after: JsonObject) -> bool:
+    """True when a person edited what a diff showed but not its file: in the state that was shown it has to be still."""
+    return isinstance(preview, DiffPreview) and before.get("path") == after.get("path")

@@ -17,7 +17,7 @@ from world import World, failed
 from kestrel_nb import BuiltInToolConfig, Kestrel, SandboxViolationError, ToolCallError
 from kestrel_nb.plugins.builtin_tools.encodings import to_bytes, to_text
 from kestrel_nb.plugins.builtin_tools.files import FileRead, FileWrite
-from kestrel_nb.protocol.sessions import PermissionRule
+from kestrel_nb.protocol.sessions import ApprovalDecision, PermissionRule
 from kestrel_nb.protocol.tools import DiffPreview
 from kestrel_nb.testing import Reply, ScriptedModel
 
@@ -242,8 +242,9 @@ async def test_the_card_shows_the_difference(tmp_path: Path) -> None:
     "args", [APPEND, {"path": "f", "content": "new"}, {"path": "l/f", "content": "AA==", "encoding": "base64"}]
 )
 @pytest.mark.parametrize("change", ["content", "gone", "another folder", "same text elsewhere"])
+@pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited by the person"])
 async def test_a_file_that_changed_after_the_card_is_left_alone(
-    tmp_path: Path, args: dict[str, Any], change: str
+    tmp_path: Path, args: dict[str, Any], change: str, edited: bool
 ) -> None:
     def file(folder: str) -> Path:
         return tmp_path / folder / "f"
@@ -254,7 +255,7 @@ async def test_a_file_that_changed_after_the_card_is_left_alone(
     (tmp_path / "l").symlink_to("a")
     args = {**args, "path": "l/f"}
 
-    def approve(request: Any, signal: Any) -> bool:
+    def approve(request: Any, signal: Any) -> ApprovalDecision:
         if change == "content":
             file("a").write_text("one!\n")
         elif change == "gone":
@@ -262,7 +263,7 @@ async def test_a_file_that_changed_after_the_card_is_left_alone(
         else:
             (tmp_path / "l").unlink()
             (tmp_path / "l").symlink_to("b")
-        return True
+        return ApprovalDecision(approved=True, arguments={**args, "content": "BBBB"} if edited else None)
 
     stage = asking(tmp_path, args, approve)
     await stage.ask()
@@ -284,3 +285,11 @@ async def test_writes_and_appends_add_up(app: Kestrel, ws: Path, steps: list[tup
         args = {"path": "f", "content": data.hex(), "encoding": "hex", "append": append}
         assert (await app.use_tool("file-write", args))["bytesWritten"] == len(data)
         assert (ws / "f").read_bytes() == wanted
+
+
+async def test_another_file_and_other_content_of_a_person_are_written(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    for edited in ({"path": "g", "content": "two\n"}, {"path": "f", "content": "three\n"}):
+        stage = asking(tmp_path, APPEND, lambda *_, to=edited: ApprovalDecision(approved=True, arguments=to))
+        await stage.ask()
+    assert ((tmp_path / "g").read_text(), (tmp_path / "f").read_text()) == ("two\n", "three\n")
