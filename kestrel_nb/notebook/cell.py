@@ -6,11 +6,11 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any, cast
 
 from ..protocol.errors import UsageError
+from ..protocol.suggest import suggestion
 from .answering import POLICIES, HeadlessPolicy
 
 
@@ -153,5 +153,5 @@ def _unknown(word: str) -> str:
 
 def option_hint(word: str) -> str:
     """What a person may have meant by an option that is none; one letter tells nothing."""
-    near = get_close_matches(word, BY_NAME, n=1, cutoff=0.5) if len(word) > 2 else []
-    return f"did you mean {near[0]}?" if near else f"options: {', '.join(BY_NAME)}"
+    names = BY_NAME if len(word) > 2 else ()
+    return suggestion(word, names, f"options: {', '.join(BY_NAME)}", shape="{}", cutoff=0.5)

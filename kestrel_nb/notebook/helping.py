@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from textwrap import wrap
 
 from ..protocol.errors import UsageError
+from ..protocol.suggest import suggestion
 from .cell import BY_NAME, OPTIONS, Option, option_hint
 from .command import Command
 
@@ -68,8 +68,7 @@ def unknown_word(word: str, commands: Commands) -> str:
     """A sentence that names the nearest word or option, or says what there is."""
     if word.startswith("-"):
         return f"no option {word}; {option_hint(word)}"
-    near = get_close_matches(word, commands, n=1)
-    hint = f"did you mean %kestrel {near[0]}?" if near else f"there are: {', '.join(commands)}"
+    hint = suggestion(word, commands, f"there are: {', '.join(commands)}", shape="%kestrel {}")
     return f'no command "{word}"; {hint}'
 
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from ..protocol.suggest import suggestion
 from ..runtime.secrets import Masker
 from ..runtime.truncation import clean_text
 from .disclosure import HEAD_ROWS, LEVELS, Disclosed, Level, brief, disclose, is_table, type_name
@@ -229,10 +229,9 @@ def _level_of(match: re.Match[str], value: Any) -> tuple[Level | None, int]:
     if word is None:
         return None, DEFAULT_HEAD
     if word not in LEVELS:
-        near = get_close_matches(word, LEVELS, n=1)
         if not is_table(value) or len(word) == 1:  # one letter is a format of Python
             raise Unresolved("")
-        raise Unresolved(f"did you mean :{near[0]}?" if near else _LEVEL_WORDS)
+        raise Unresolved(suggestion(word, LEVELS, _LEVEL_WORDS, shape=":{}"))
     if rows is not None and (word != "head" or int(rows) < 1):
         raise Unresolved(":head takes a number from 1 on, the other levels none")
     return cast(Level, word), min(int(rows or DEFAULT_HEAD), HEAD_ROWS)

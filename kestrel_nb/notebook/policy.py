@@ -8,6 +8,7 @@ from typing import Any
 
 from ..protocol.errors import UsageError
 from ..protocol.sessions import PermissionRule
+from ..protocol.suggest import suggestion
 from ..protocol.tools import PermissionDecision, ToolSchema
 from ..runtime.permissions import CHANGING, UnreadableRules, named
 from ..runtime.rule_checks import rule_problem
@@ -38,8 +39,7 @@ async def _policy(state: NotebookState, words: list[str]) -> Any:
         return await _show(state)
     work = _WORDS.get(word)
     if work is None:
-        near = get_close_matches(word, _WORDS, n=1)
-        hint = f"did you mean %kestrel policy {near[0]}?" if near else f"there are: {', '.join(_WORDS)}"
+        hint = suggestion(word, _WORDS, f"there are: {', '.join(_WORDS)}", shape="%kestrel policy {}")
         raise UsageError(f'no word "{one_line(word, 40)}" of policy; {hint}')
     return await work(state, rest)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, cast
 
 from IPython.core.getipython import get_ipython
@@ -13,6 +12,7 @@ from IPython.core.getipython import get_ipython
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
+from ..protocol.suggest import suggestion
 from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
 from . import capturing
@@ -181,9 +181,8 @@ class NotebookState:
             if name in (summary.id, summary.title):
                 return self.app.sessions.get(summary.id)
         names = [summary.id for summary in summaries]
-        near = get_close_matches(name, names, n=1)
-        known = ", ".join(names[:8]) or "none yet"
-        raise UsageError(f'no session "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"there are: {known}"))
+        hint = suggestion(name, names, f"there are: {', '.join(names[:8]) or 'none yet'}")
+        raise UsageError(f'no session "{name}"; {hint}')
 
     def policy(self, options: CellOptions) -> HeadlessPolicy:
         """The headless policy: the cell's, the setting, the environment's, deny. Raises UsageError for another word."""

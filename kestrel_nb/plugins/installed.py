@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..protocol.errors import PluginError
+from ..protocol.suggest import suggestion
 from ..runtime.plugins import Plugin
 
 GROUP = "kestrel_nb.plugins"
@@ -30,8 +30,7 @@ def installed_plugin(name: str) -> Plugin | None:
 def unknown_plugin(name: str, own: Sequence[str]) -> PluginError:
     """An error that names the nearest plugin, or all of them; ``own`` are those of this package."""
     names = [*own, *installed_names()]
-    near = get_close_matches(name, names, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
+    hint = suggestion(name, names, f"there are: {', '.join(names)}")
     return PluginError(f'no plugin "{name}"; {hint}')
 
 

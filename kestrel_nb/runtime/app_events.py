@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from ..protocol.errors import UsageError
 from ..protocol.events import EVENT_TYPES, SessionEvent
+from ..protocol.suggest import suggestion
 from .listeners import EventListener
 from .manager import SessionManager
 
@@ -25,8 +25,7 @@ class AppEvents:
         """
         names = sorted(kind.type for kind in EVENT_TYPES)
         if type not in names:
-            near = get_close_matches(type, names, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(names)}"
+            hint = suggestion(type, names, f"there are: {', '.join(names)}")
             raise UsageError(f'no event type "{type}"; {hint}')
         if not callable(listener):
             raise UsageError(f"the listener of {type} must be a function of one event, not {listener!r}")

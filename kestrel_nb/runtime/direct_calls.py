@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from ..protocol.codec import dumps, jsonable, parse_call
 from ..protocol.errors import SandboxViolationError, ToolCallError
 from ..protocol.messages import new_id
+from ..protocol.suggest import suggestion
 from .plugins import PluginRegistry
 from .session import AgentSession
 from .tool_policy import ToolPolicy
@@ -42,5 +42,5 @@ def why_not(name: str, tools: ToolRegistry, plugins: PluginRegistry, policy: Too
     if absent is not None:
         return f'the tool "{name}" is not there, {absent.why}; to have it: {absent.remedy}'
     names = [schema.name for schema in tools.schemas() if policy.refusal(schema.name) is None]
-    near = get_close_matches(name, [*names, *plugins.absent_tools()], n=1)
-    return f'no tool "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"tools: {', '.join(names)}")
+    hint = suggestion(name, [*names, *plugins.absent_tools()], f"tools: {', '.join(names)}")
+    return f'no tool "{name}"; {hint}'

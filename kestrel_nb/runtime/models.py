@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Protocol
 
 from ..protocol.errors import DuplicateNameError, ModelNotFoundError, UsageError
 from ..protocol.messages import ChatMessage, Part, ReasoningPart, TextPart, ToolCallPart
 from ..protocol.sessions import ModelInfo, Usage
+from ..protocol.suggest import suggestion
 from ..protocol.tools import ToolSchema
 from .signals import CancelSignal
 
@@ -136,8 +136,8 @@ class ModelRegistry:
             model = resolver(name)
             if model is not None:
                 return model
-        near = get_close_matches(name, self._models, n=1, cutoff=0.5)
-        hint = f'did you mean "{near[0]}"?' if near else f"there is: {', '.join(sorted(self._models)) or 'none'}"
+        there = f"there is: {', '.join(sorted(self._models)) or 'none'}"
+        hint = suggestion(name, self._models, there, cutoff=0.5)
         raise ModelNotFoundError(f'no model "{name}"; {hint}')
 
     def has(self, id: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from ...protocol.errors import UsageError
+from ...protocol.suggest import suggestion
 
 MAX_MS = 24 * 60 * 60 * 1000  # a day: what is longer is a slip, and timers end somewhere
 MAX_BYTES = 1_000_000_000  # a response is held in memory
@@ -40,8 +40,7 @@ def ids(name: str, value: object, known: Collection[str]) -> tuple[str, ...]:
 
 def _no_tool(item: object, known: Collection[str]) -> str:
     plain = item.strip().casefold().replace("_", "-") if isinstance(item, str) else ""
-    near = get_close_matches(plain, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known)}; others need no enabling"
+    hint = suggestion(plain, known, f"there are: {', '.join(known)}; others need no enabling")
     if item is ...:
         hint = 'put the names that you have there, such as [*DEFAULT_BUILT_IN_TOOLS, "file-read"]'
     return f"{'...' if item is ... else repr(item)} is no built-in tool; {hint}"
@@ -83,7 +82,6 @@ def keys(where: str, given: object, known: Sequence[str]) -> Mapping[str, object
         raise UsageError(f"{where} must be a section with the keys {', '.join(known)}")
     for key in given:
         if key not in known:
-            near = get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            hint = suggestion(str(key), known, f"known are {', '.join(known)}", shape="{}", cutoff=0.5)
             raise UsageError(f"{where}: {key} is no setting; {hint}")
     return given
