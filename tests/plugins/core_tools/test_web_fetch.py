@@ -7,53 +7,17 @@ import base64
 import gzip
 import sys
 import time
-from typing import Any
 
 import pytest
 from site_server import Answer, Site
 from stage import Stage, results
+from web_pages import fetch, page, row_of, text_of
 
 from kestrel_nb.plugins.core_tools import readable
 from kestrel_nb.plugins.core_tools.settings import CoreSettings
-from kestrel_nb.plugins.core_tools.web import MAX_BYTES, UNTRUSTED, WebFetch
-from kestrel_nb.protocol.codec import dumps, parse_call
-from kestrel_nb.protocol.messages import new_id
+from kestrel_nb.plugins.core_tools.web import MAX_BYTES, WebFetch
 from kestrel_nb.protocol.sessions import ApprovalDecision
-from kestrel_nb.runtime.tool_calls import CallOutcome
 from kestrel_nb.testing import Reply, ScriptedModel
-
-
-def stage_of(site: Site, **settings: Any) -> Stage:
-    return Stage(ScriptedModel([]), [WebFetch(CoreSettings(**settings), site.network())])
-
-
-async def fetch(site: Site, url: str, **args: Any) -> CallOutcome:
-    """One call, counted as asked for by a person."""
-    call = parse_call(new_id("call"), "web_fetch", dumps({"url": url, **args}))
-    return await stage_of(site).session.use_tool(call)
-
-
-def row(outcome: CallOutcome) -> dict[str, Any]:
-    """The one row of the data."""
-    (cells,) = outcome.data["rows"]
-    return dict(zip(outcome.data["columns"], cells, strict=True))
-
-
-def text_of(outcome: CallOutcome) -> str:
-    """What the model reads behind the notice."""
-    notice, _, text = outcome.content.partition("\n\n")
-    assert notice.endswith(UNTRUSTED), outcome.content[:200]
-    return text
-
-
-async def page(html: str, **args: Any) -> str:
-    """What the model reads of a page."""
-    async with Site() as site:
-        site.page("/", html, "text/html; charset=utf-8")
-        outcome = await fetch(site, "http://example.com/", **args)
-        assert outcome.state == "executed", outcome.content
-        return row(outcome)["text"]
-
 
 # ---- pages ------------------------------------------------------------------------------------------------------
 
@@ -76,13 +40,13 @@ async def test_a_page_comes_as_markdown_with_absolute_links() -> None:
         "An [oak](http://example.com/docs/b.html#x) and a [beech](http://other.org/).\n\n- one\n- two\n\n"
         "| a | b |\n| --- | --- |\n| 1 | 2 |\n\n```python\nx = 1\n  y\n```"
     )
-    assert row(outcome) == {
+    assert row_of(outcome) == {
         "url": "http://example.com/docs/a.html",
         "status": 200,
         "content_type": "text/html",
         "title": "Trees & birds",
         "text": text_of(outcome).removeprefix("Title: Trees & birds\n"),
-        "characters": len(row(outcome)["text"]),
+        "characters": len(row_of(outcome)["text"]),
         "truncated": False,
     }
     (asked,) = site.asked
@@ -244,7 +208,7 @@ async def test_text_comes_as_it_is(type: str | None, body: bytes, expected: str)
         site.page("/", body, type)
         outcome = await fetch(site, "http://example.com/")
     assert not outcome.is_error
-    assert row(outcome)["text"] == expected
+    assert row_of(outcome)["text"] == expected
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 2_000
@@ -270,7 +234,7 @@ async def test_what_is_no_text_is_refused_with_its_type_and_size(type: str | Non
         outcome = await fetch(site, "http://example.com/file")
     assert outcome.is_error
     assert outcome.content.startswith(f"http://example.com/file is {says}: not text")
-    assert row(outcome)["text"] == ""
+    assert row_of(outcome)["text"] == ""
 
 
 async def test_n05_charset_empty_json_and_a_large_compressed_body() -> None:
@@ -296,12 +260,12 @@ async def test_n05_charset_empty_json_and_a_large_compressed_body() -> None:
             "wrong": "Grüße aus Köln, schöne Tage",
             "json": "{}",
         }.items():
-            assert row(await fetch(site, f"{url}/{path}"))["text"] == expected
+            assert row_of(await fetch(site, f"{url}/{path}"))["text"] == expected
         large = await fetch(site, f"{url}/large")
         odd = await fetch(site, f"{url}/odd")
-    assert (row(large)["characters"], row(large)["truncated"]) == (MAX_BYTES // 2, True)
+    assert (row_of(large)["characters"], row_of(large)["truncated"]) == (MAX_BYTES // 2, True)
     assert "of the first 4.0 MB; the rest was not read" in large.content
-    assert row(odd)["characters"] == MAX_BYTES // 2  # the character at the cut is left out
+    assert row_of(odd)["characters"] == MAX_BYTES // 2  # the character at the cut is left out
     assert "\ufffd" not in odd.content
 
 
@@ -323,8 +287,8 @@ async def test_a_long_text_comes_in_parts() -> None:
     assert "here from 45000 to the end" in last.content
     assert text_of(last) == text[45_000:]
     assert beyond.content == f"{url}: text/plain, 50,000 characters, so there is nothing at offset 50000."
-    assert all(row(outcome)["text"] == text for outcome in (first, second, last, beyond))
-    assert row(first)["truncated"] is False
+    assert all(row_of(outcome)["text"] == text for outcome in (first, second, last, beyond))
+    assert row_of(first)["truncated"] is False
 
 
 async def test_an_empty_body() -> None:
@@ -355,7 +319,7 @@ async def test_a_status_of_failure_says_what_to_do(status: str, says: str) -> No
     assert outcome.content.startswith(f"http://example.com/x {says}")
     assert "(Retry-After: 7)" in outcome.content
     assert text_of(outcome) == '{"detail": "why"}'
-    assert row(outcome)["status"] == int(status[:3])
+    assert row_of(outcome)["status"] == int(status[:3])
 
 
 async def test_redirects_are_told_and_judged() -> None:
@@ -369,7 +333,7 @@ async def test_redirects_are_told_and_judged() -> None:
         strange = await fetch(site, "file:///etc/passwd")
     assert moved.content.startswith("http://b.example/new (where http://example.com/old led): text/html")
     assert text_of(moved) == "[c](http://b.example/c)"
-    assert row(moved)["url"] == "http://b.example/new"
+    assert row_of(moved)["url"] == "http://b.example/new"
     for outcome in (refused, local, strange):
         assert outcome.state == "failed"
     assert "refused" in refused.content

@@ -6,25 +6,16 @@ from typing import Any
 
 import pytest
 from site_server import Site
-from stage import Stage
-
-from kestrel_nb.plugins.core_tools.settings import CoreSettings
-from kestrel_nb.plugins.core_tools.web import WebFetch
-from kestrel_nb.protocol.codec import dumps, parse_call
-from kestrel_nb.protocol.messages import new_id
-from kestrel_nb.testing import ScriptedModel
+from web_pages import fetch, row_of
 
 
 async def row(html: str, type: str = "text/html; charset=utf-8") -> dict[str, Any]:
     """The row for a page at http://example.com/d/p."""
     async with Site() as site:
         site.page("/d/p", html, type)
-        stage = Stage(ScriptedModel([]), [WebFetch(CoreSettings(), site.network())])
-        call = parse_call(new_id("call"), "web_fetch", dumps({"url": "http://example.com/d/p"}))
-        outcome = await stage.session.use_tool(call)
+        outcome = await fetch(site, "http://example.com/d/p")
         assert outcome.state == "executed", outcome.content
-        (cells,) = outcome.data["rows"]
-        return dict(zip(outcome.data["columns"], cells, strict=True))
+        return row_of(outcome)
 
 
 HIDDEN = [
