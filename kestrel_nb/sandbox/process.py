@@ -18,7 +18,6 @@ from pathlib import Path
 from ..protocol.errors import ToolCallError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-CANCELLED = 143  # 128 + SIGTERM: the exit code of a command that was ended for us
 ALLOWED = (  # what programs need to find themselves; never what Jupyter or a provider keeps there
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TMP", "TEMP"),
     *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
