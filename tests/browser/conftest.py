@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from lab_page import NotebookPage, Open, Server, chromium_flags, find_chromium, new_page, running_server
+from lab_page import NotebookPage, Open, chromium_flags, find_chromium, new_page
+from lab_server import Server, running_server
 from playwright.sync_api import Browser, sync_playwright
 
 HERE = Path(__file__).parent

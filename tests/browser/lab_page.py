@@ -1,24 +1,16 @@
-"""JupyterLab or Notebook 7 as a person uses it: a server of its own, and a notebook on a page of real Chromium."""
+"""A notebook of JupyterLab or Notebook 7 as a person uses it, on a page of real Chromium."""
 
 import json
 import os
 import re
-import secrets
 import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
-import nbformat
-from harness import isolated_env, write_kernelspec
+from lab_server import Server
 from playwright.sync_api import Browser, Locator, Page
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "/usr/bin/chromium")
@@ -43,101 +35,6 @@ def find_chromium() -> str | None:
 def chromium_flags() -> list[str]:
     """Flags for a quiet Chromium; root cannot use the sandbox of the browser."""
     return [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
-
-
-def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class Server:
-    """A running JupyterLab (``front`` is ``lab``) or Notebook 7 (``notebook``) and the folder that it serves."""
-
-    front: str
-    port: int
-    token: str
-    root: Path
-    home: Path
-
-    def url(self, path: str, query: str = "") -> str:
-        """An address on this server, with the token."""
-        return f"http://127.0.0.1:{self.port}/{path}?token={self.token}{query}"
-
-    def page_url(self, name: str) -> str:
-        """Where the notebook ``name`` opens."""
-        return self.url(f"lab/tree/{name}", "&reset") if self.front == "lab" else self.url(f"notebooks/{name}")
-
-    def api(self, path: str, method: str = "GET") -> Any:
-        """A call of the REST API; its JSON, or None when the answer is empty."""
-        request = urllib.request.Request(self.url(f"api/{path}"), method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
-            body = response.read()
-        return json.loads(body) if body else None
-
-    def end_kernels(self) -> None:
-        """Shut down every kernel that pages have left."""
-        for session in self.api("sessions"):
-            self.api(f"sessions/{session['id']}", "DELETE")
-
-    def write_notebook(self, name: str, cells: Sequence[str]) -> Path:
-        """Write a notebook; a cell that starts with ``# md`` becomes Markdown. ``name`` may hold folders."""
-        book = nbformat.v4.new_notebook()
-        book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        for text in cells:
-            markdown = text.startswith("# md")
-            cell = nbformat.v4.new_markdown_cell(text[4:].strip()) if markdown else nbformat.v4.new_code_cell(text)
-            book.cells.append(cell)
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(book, path)
-        return path
-
-
-@contextmanager
-def running_server(front: str, home: Path) -> Iterator[Server]:
-    """Start JupyterLab or Notebook 7 with folders of its own below ``home``, and end it with its kernels."""
-    root = home / "notebooks"
-    root.mkdir(parents=True)
-    server = Server(front, free_port(), secrets.token_hex(16), root, home)
-    write_kernelspec(home)
-    app = "LabApp" if front == "lab" else "JupyterNotebookApp"
-    command = [
-        str(Path(sys.executable).parent / f"jupyter-{front}"),
-        "--no-browser",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={server.port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={server.token}",
-        f"--ServerApp.root_dir={root}",
-        f"--{app}.expose_app_in_browser=True",
-        *(["--allow-root"] if os.geteuid() == 0 else []),
-    ]
-    with (home / "server.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, env=isolated_env(home), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-        try:
-            wait_until_up(server, process)
-            yield server
-            server.end_kernels()
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
-
-
-def wait_until_up(server: Server, process: subprocess.Popen[bytes], limit: float = 60) -> None:
-    """Wait for the first answer of the server; its log is the message when it does not come."""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            server.api("status")
-            return
-        except (URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise AssertionError(f"the {server.front} server did not come up:\n{(server.home / 'server.log').read_text()}")
 
 
 @dataclass
@@ -206,6 +103,21 @@ class NotebookPage:
         book: dict[str, Any] = json.loads((self.server.root / self.name).read_text(encoding="utf-8"))
         return book
 
+    def use_theme(self, look: str) -> None:
+        """Switch to the theme "light" or "dark" of JupyterLab, and wait for it."""
+        script = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+        self.page.evaluate(script, f"JupyterLab {look.title()}")
+
+    def tidy(self) -> None:
+        """Put away what is not the notebook, so that a picture shows the run."""
+        self.page.add_style_tag(content=".jp-toast-container, .Toastify { display: none }")
+        self.page.evaluate("window.jupyterapp.shell.collapseLeft()")
+        self.page.wait_for_timeout(300)
+
+    def scroll_to(self, index: int, place: str = "start") -> None:
+        """Bring a cell into sight, as only those are drawn."""
+        self.page.evaluate(f"([i, place]) => {PANEL}.content.scrollToItem(i, place)", [index, place])
+
     # -- what is seen -----------------------------------------------------------------------
 
     def cell(self, index: int) -> Locator:
@@ -239,6 +151,17 @@ class NotebookPage:
     def button(self, index: int, name: str) -> Locator:
         """A button in a cell's output, by its exact text."""
         return self.output(index).get_by_role("button", name=name, exact=True)
+
+    def show(self, index: int, what: str) -> Locator:
+        """Bring a cell into sight and wait until its output has ``what``."""
+        found = self.output(index).locator(what).first
+        for _ in range(30):
+            self.scroll_to(index)
+            self.page.wait_for_timeout(500)
+            if found.is_visible():
+                return found
+            self.page.wait_for_timeout(1_500)
+        raise AssertionError(f"cell {index} has no {what}: {self.text(index)}; {self.errors}")
 
     def shot(self, name: str) -> Path:
         """Take a picture of the page; where it lies."""

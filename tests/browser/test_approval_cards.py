@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_page import NotebookPage, Open, Server
+from lab_page import NotebookPage, Open
+from lab_server import Server
 from playwright.sync_api import Locator, expect
 from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, calling, setup
 

@@ -1,7 +1,8 @@
 """The harness itself, on plain notebooks in both front ends: run, click while a cell awaits, interrupt, save."""
 
 import pytest
-from lab_page import Open, Server
+from lab_page import Open
+from lab_server import Server
 
 BUTTON = """import asyncio, ipywidgets
 from IPython.display import display

@@ -86,8 +86,7 @@ def begin(page: NotebookPage) -> None:
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_figures_live_and_in_the_record(open_lab: Open, theme: str) -> None:
     page = open_lab([LOAD, PLOT, ASK, SHOWN])
-    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
-    page.page.evaluate(change, f"JupyterLab {theme}")
+    page.use_theme(theme)
     page.page.locator(f"body[data-jp-theme-light={'true' if theme == 'Light' else 'false'}]").wait_for(state="attached")
     begin(page)
     page.shot(f"code-card-{theme}")

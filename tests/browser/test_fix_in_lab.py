@@ -9,13 +9,6 @@ FIXED = TYPO.replace("pricse", "prices")
 FIX = "%kestrel fix"
 
 
-def tidy(page: NotebookPage) -> None:
-    """Put away what is not the notebook, so that a picture shows the run."""
-    page.page.add_style_tag(content=".jp-toast-container, .Toastify { display: none }")
-    page.page.evaluate("window.jupyterapp.shell.collapseLeft()")
-    page.page.wait_for_timeout(300)
-
-
 def sources(page: NotebookPage) -> list[str]:
     """The texts of the cells, as saved."""
     return ["".join(cell["source"]) for cell in page.save()["cells"]]
@@ -35,7 +28,7 @@ def fail_and_fix(page: NotebookPage) -> Locator:
             page.run(2)
         page.page.wait_for_timeout(500)
     card.wait_for(timeout=30_000)
-    tidy(page)
+    page.tidy()
     page.page.wait_for_timeout(700)
     return card
 

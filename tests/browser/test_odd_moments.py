@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from lab_page import NotebookPage, Open, Server
+from lab_page import NotebookPage, Open
+from lab_server import Server
 from playwright.sync_api import Browser, expect
 from sample_cells import AFTER, ASK, LOAD, NOTE_THEN_DONE, setup
 from test_approval_cards import assert_one_record, card, press, wait_card

@@ -121,13 +121,11 @@ def notebook() -> list[str]:
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_every_preview_is_in_its_card_and_its_record(open_lab: Open, look: str) -> None:
     page: NotebookPage = open_lab(notebook(), dark=look == "dark")
-    page.page.evaluate(
-        "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", f"JupyterLab {look.title()}"
-    )
+    page.use_theme(look)
     page.run_all()
     for number, (tool, _, approved, shows, _) in enumerate(CALLS):
         index = 3 + 2 * number
-        page.page.evaluate("i => window.jupyterapp.shell.currentWidget.content.scrollToItem(i, 'start')", index)
+        page.scroll_to(index)
         text = wait_card(page, index).inner_text()
         page.shot(f"preview-{tool}-{look}")
         for part in shows:

@@ -1,30 +1,19 @@
 """The quickstart as a newcomer runs it: Run All, a card in the running cell, a click, and a record that stays."""
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from lab_page import NotebookPage, Open, Server
+from lab_page import NotebookPage, Open
+from lab_server import Server, copied_notebooks
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 FIRST, FRAME, ASKING, STATUS, OWN, TOOLS = 3, 5, 7, 8, 11, 14  # cells of the notebook, Markdown cells included
 
 
 @pytest.fixture
 def quickstart(open_lab: Open, lab: Server) -> Iterator[NotebookPage]:
     """The notebook as it is in the repository, in a folder of its own."""
-    folder = lab.root / "quickstart"
-    shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    yield open_lab(None, "quickstart/00_quickstart.ipynb")
-    shutil.rmtree(folder)
-
-
-def tidy(page: NotebookPage) -> None:
-    """Put away what is not the notebook, so that a picture shows the run."""
-    page.page.add_style_tag(content=".jp-toast-container, .Toastify { display: none }")
-    page.page.evaluate("window.jupyterapp.shell.collapseLeft()")
-    page.page.wait_for_timeout(300)
+    with copied_notebooks(lab, "quickstart"):
+        yield open_lab(None, "quickstart/00_quickstart.ipynb")
 
 
 def test_run_all_and_approve(quickstart: NotebookPage) -> None:
@@ -32,7 +21,7 @@ def test_run_all_and_approve(quickstart: NotebookPage) -> None:
     page.run_all()
     card = page.output(ASKING).locator(".kestrel-card")
     card.wait_for(timeout=60_000)
-    tidy(page)
+    page.tidy()
     assert page.prompt(ASKING) == "*"
     assert page.prompt(STATUS) == "*"
     assert "python3 shop/report.py" in card.inner_text()

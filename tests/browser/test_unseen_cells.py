@@ -38,7 +38,7 @@ def test_far_below_the_view(windowing: Callable[[str], NotebookPage], mode: str)
     # Without "ready" from the view an input box would stand there after five seconds.
     page.page.wait_for_timeout(7_000)
     expect(page.page.locator(".jp-Stdin-input")).to_have_count(0)
-    page.page.evaluate("i => window.jupyterapp.shell.currentWidget.content.scrollToItem(i, 'center')", ASKING)
+    page.scroll_to(ASKING, "center")
     waiting = page.page.locator(".jp-Notebook .kestrel-card")
     waiting.wait_for(timeout=30_000)
     page.page.wait_for_timeout(700)
