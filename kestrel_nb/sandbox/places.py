@@ -68,8 +68,9 @@ def open_known(place: Place, name: str, shown: str) -> tuple[int, os.stat_result
 
 def stat_in(place: Place, name: str) -> os.stat_result:
     """The status of ``name`` in the open folder ``place``, of a link itself."""
-    path, where = at(place, name)
-    return os.stat(path, follow_symlinks=False, **where)
+    if isinstance(place, int):
+        return os.stat(name, dir_fd=place, follow_symlinks=False)
+    return os.stat(os.path.join(place, name), follow_symlinks=False)
 
 
 def check_regular(status: os.stat_result, shown: str) -> None:

@@ -48,8 +48,7 @@ def walk_below(start: Place, prefix: str, enter: Callable[[str], bool], keep: Ke
             if len(trail) > MAX_TRAIL:
                 close_place(trail.pop())
             for name in reversed(walked.folders):
-                inner = walked.path_of(name)
-                if enter(inner):
+                if enter(inner := walked.path_of(name)):
                     waiting.append((inner, (*below, name)))
     finally:
         for place in trail:

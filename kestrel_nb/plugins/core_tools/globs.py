@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from ...sandbox.paths import printable_name
 
 MATCH_S = 1.0  # for one path; ordinary patterns take microseconds
-MAX_STARS = 2  # with no more of them a name of 255 bytes is told in 255 * 255 steps at most, so without a clock
 _MAGIC = re.compile(r"[*?\[\]{}()|!+@\\]")
 _PLAIN = r"[^*?\[\]{}()|!+@\\,$]*"
 _ENDINGS = re.compile(rf"\*({_PLAIN})(?:\{{({_PLAIN}(?:,{_PLAIN})+)\}}({_PLAIN}))?")  # *.py and *.{js,ts}
@@ -35,7 +34,7 @@ def path_test(glob: str) -> Fits:
     """The test of a path, which may raise TimeoutError. Raises many kinds of errors for what is no glob."""
     import regex
 
-    compiled = regex.compile(_translated(glob))
+    compiled = regex.compile("|".join(_translated(glob)))
     return lambda path: compiled.fullmatch(path, timeout=MATCH_S, concurrent=True)
 
 
@@ -43,7 +42,10 @@ def name_test(glob: str) -> Fits:
     """The same for a name or a pattern without slashes, faster."""
     if is_plain(glob):
         return glob.__eq__
-    return path_test(glob) if "(" in glob or glob.count("*") > MAX_STARS else re.compile(_translated(glob)).fullmatch
+    texts = _translated(glob)
+    if "(" in glob or not all(map(_is_linear, texts)):
+        return path_test(glob)
+    return re.compile("|".join(texts)).fullmatch  # no name can take it long, so it needs no clock
 
 
 def chosen(fits: Fits, names: Sequence[str], prefix: str = "") -> Sequence[str]:
@@ -52,19 +54,22 @@ def chosen(fits: Fits, names: Sequence[str], prefix: str = "") -> Sequence[str]:
 
 
 class NameGlob:
-    """A glob without slashes. A name that begins with a dot fits only what begins with one."""
+    """A glob without slashes. Without ``hidden``, somebody else leaves out the names that begin with a dot."""
 
-    def __init__(self, glob: str) -> None:
-        self._endings = _endings(glob)
-        tail = "" if self._endings or re.search(r"[{(|]", glob) else _MAGIC.split(glob)[-1]
-        self._near = self._endings or ((tail,) if tail else ())
-        self._fits = None if self._endings else name_test(glob)
+    def __init__(self, glob: str, *, hidden: bool) -> None:
+        self._hidden = hidden
+        endings = _endings(glob)
+        tail = "" if re.search(r"[{(|]", glob) else _MAGIC.split(glob)[-1]
+        self._near = endings if len(endings) > 1 else tail
+        self._fits = None if endings else name_test(glob)
 
     def among(self, names: Sequence[str]) -> Sequence[str]:
         """Those of ``names`` that fit. Raises TimeoutError."""
+        near = self._near
         if self._fits is None:  # what most patterns are, told without an engine
-            return [name for name in names if name.endswith(self._near) and name[0] != "."]
-        return chosen(self._fits, [name for name in names if name.endswith(self._near)] if self._near else names)
+            found = [name for name in names if name.endswith(near)]
+            return [name for name in found if name[0] != "."] if self._hidden else found
+        return chosen(self._fits, [name for name in names if name.endswith(near)] if near else names)
 
 
 def _endings(glob: str) -> tuple[str, ...]:
@@ -76,8 +81,13 @@ def _endings(glob: str) -> tuple[str, ...]:
     return tuple(f"{before}{choice}{after}" for choice in choices.split(","))
 
 
-def _translated(glob: str) -> str:
+def _is_linear(text: str) -> bool:
+    """Whether at most one star of a translated name is tried at several lengths: all others are in atomic groups."""
+    return text.count("*?") - text.count("(?>") <= 2  # the last star, and slashes at the end, which a name has not
+
+
+def _translated(glob: str) -> list[str]:
     from wcmatch import glob as wcmatch
 
     flags = wcmatch.GLOBSTAR | wcmatch.BRACE | wcmatch.EXTGLOB | wcmatch.FORCEUNIX
-    return "|".join(wcmatch.translate(glob, flags=flags)[0])
+    return list(wcmatch.translate(glob, flags=flags)[0])

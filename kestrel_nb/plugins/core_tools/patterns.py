@@ -29,8 +29,10 @@ class NamePattern:
         self._depth: int | None = None
         self._parents: tuple[Fits, ...] = ()
         try:
-            self._name = NameGlob(parts[1]) if parts else None
-            self._path = path_test(pattern if not parts else f"{folders}/x" if folders else "x")
+            self._name = NameGlob(parts[1], hidden=self.hidden) if parts else None
+            self._path: Fits = "x".__eq__  # of any name in a folder, when the pattern has parts
+            if not parts or (folders and not self._everywhere):
+                self._path = path_test(f"{folders}/x" if parts else pattern)
             if not self._everywhere and (parts or not _GROUP.search(pattern)):
                 self._bound(folders)
         except Exception as error:  # a brace pattern that stands for too many, or a class that is none
@@ -48,22 +50,27 @@ class NamePattern:
     def select(self, folder: str, names: Sequence[str]) -> Sequence[str]:
         """Those of ``names`` that fit; they lie in ``folder``, a path without slashes at its ends or "".
 
-        No part of ``folder`` may be hidden unless ``hidden`` is true.
+        Unless ``hidden`` is true, no part of ``folder`` may be hidden, and hidden names are for others to leave out.
         """
-        prefix = f"{folder}/" if folder else ""
         try:
+            if self._name and self._everywhere:
+                return self._name.among(names)
+            prefix = f"{folder}/" if folder else ""
             if not self._name:
                 return chosen(self._path, names, prefix)
-            if self._everywhere or self._path(f"{prefix}x"):
+            if self._path(f"{prefix}x"):
                 return self._name.among(names)
         except TimeoutError:
             raise _too_slow() from None
         return ()
 
+    @property
+    def bounded(self) -> bool:
+        """Whether ``may_hold`` can be false."""
+        return self._depth is not None or bool(self._parents)
+
     def may_hold(self, folder: str) -> bool:
         """False when nothing in or below ``folder`` can fit."""
-        if self._depth is None and not self._parents:
-            return True
         parts = folder.split("/")
         if self._depth is not None and len(parts) > self._depth:
             return False

@@ -64,7 +64,7 @@ class Glob:
             signal=context.signal,
             hidden=pattern.hidden,
             ignored=ignored,
-            holds=pattern.may_hold,
+            holds=pattern.may_hold if pattern.bounded else None,
             choose=pattern.select,
         )
         total = 0

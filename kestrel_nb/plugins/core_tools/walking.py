@@ -34,16 +34,16 @@ class Search:
     signal: CancelSignal
     hidden: bool = False
     ignored: Ignored | None = None
-    holds: Callable[[str], bool] = lambda below: True
-    choose: Callable[[str, Sequence[str]], Sequence[str]] = lambda below, names: names
+    holds: Callable[[str], bool] | None = None
+    choose: Callable[[str, Sequence[str]], Sequence[str]] | None = None
 
     def files(self, *, links: bool = False) -> Iterator[Found]:
         """The regular files of each folder, by name; ``links`` adds links that lead to files inside the workspace."""
-        for folder in self._folders():
-            below = self._below(folder.shown)
-            names = self._visible(self.choose(below, folder.files))
+        for folder in self._walk():
+            below = self._met(folder)
+            names = self._visible(below, folder.files)
             if links and folder.links:
-                more = self._visible(self.choose(below, folder.links))
+                more = self._visible(below, folder.links)
                 names = sorted([*names, *(name for name in more if self._leads_to_file(folder, name))])
             if self.ignored:
                 names = [name for name in names if not self.ignored.leaves_out(folder.path_of(name))]
@@ -52,26 +52,30 @@ class Search:
 
     def folders(self) -> Iterator[Found]:
         """The folders in each folder, by name."""
-        for folder in self._folders():
-            below = self._below(folder.shown)
-            names = [name for name in self.choose(below, folder.folders) if self._counts(folder.path_of(name))]
-            yield Found(folder, below, names)
+        for folder in self._walk():
+            below = self._met(folder)
+            chosen = self.choose(below, folder.folders) if self.choose else folder.folders
+            yield Found(folder, below, [name for name in chosen if self._counts(folder.path_of(name))])
 
-    def _folders(self) -> Iterator[Walked]:
-        for folder in self.workspace.walk(self.start, enter=self._enter):
-            self.signal.raise_if_cancelled()
-            if self.ignored:
-                self.ignored.read(folder)
-            yield folder
+    def _walk(self) -> Iterator[Walked]:
+        return self.workspace.walk(self.start, enter=self._enter)
+
+    def _met(self, folder: Walked) -> str:
+        """Take a folder up; the answer is its path below the start."""
+        self.signal.raise_if_cancelled()
+        if self.ignored:
+            self.ignored.read(folder)
+        return self._below(folder.shown)
 
     def _below(self, shown: str) -> str:
         return shown if self.start == "." else shown[len(self.start) :].lstrip("/")
 
-    def _visible(self, names: Sequence[str]) -> Sequence[str]:
-        return names if self.hidden else [name for name in names if name[0] != "."]
+    def _visible(self, below: str, names: Sequence[str]) -> Sequence[str]:
+        chosen = self.choose(below, names) if self.choose else names
+        return chosen if self.hidden else [name for name in chosen if name[0] != "."]
 
     def _enter(self, shown: str) -> bool:
-        return self._counts(shown) and self.holds(self._below(shown))
+        return self._counts(shown) and (not self.holds or self.holds(self._below(shown)))
 
     def _counts(self, shown: str) -> bool:
         name = shown[shown.rfind("/") + 1 :]
