@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from ..protocol.sessions import ApprovalRequest
 from ..protocol.tools import CommandPreview, DiffPreview, Preview, RequestPreview, TextPreview
+from ..sandbox.output import plural
 from .card_form import fields_of
 from .summaries import arguments_text, as_json
 from .visible import dense, one_line, visible
@@ -46,12 +47,8 @@ def card_of(request: ApprovalRequest, schema: Mapping[str, Any] | None = None) -
         card["why"] = f"{card['why']} {one_line(request.preview.title, 120)}.".strip()
     if isinstance(request.preview, DiffPreview):
         card["numbers"] = _numbers(text.split("\n"))
-        card["why"] += f" {_count(request.preview.added)} added, {request.preview.removed:,} removed."
+        card["why"] += f" {plural(request.preview.added, 'line')} added, {request.preview.removed:,} removed."
     return card
-
-
-def _count(lines: int) -> str:
-    return f"{lines:,} {'line' if lines == 1 else 'lines'}"
 
 
 def _about(tool: str, preview: Preview | None) -> dict[str, str]:
@@ -77,7 +74,8 @@ def _preview(request: ApprovalRequest) -> tuple[str, str]:
     if isinstance(preview, CommandPreview):
         return dense(preview.command), "Command"
     if isinstance(preview, DiffPreview):
-        return diff_lines(preview.diff)["text"], f"Difference, {_count(preview.added)} added, {preview.removed} removed"
+        label = f"Difference, {plural(preview.added, 'line')} added, {preview.removed} removed"
+        return diff_lines(preview.diff)["text"], label
     if isinstance(preview, RequestPreview):
         return dense(_request_text(preview)), "Request"
     if isinstance(preview, TextPreview):

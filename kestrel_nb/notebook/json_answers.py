@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..sandbox.output import plural
+
 SHOWN_HEADERS = ("content-type", "location")  # the others are in the data; they would be a wall here
 
 
@@ -57,11 +59,7 @@ def _response(data: Mapping[str, Any]) -> Said:
         size = f"{len(body):,} characters of {data['bodyEncoding']}"
         return Said(text="\n".join([status, *shown, "", f"({size})"]), line=f"{status} · {size}{cut}")
     text = "\n".join([status, *shown]) + (f"\n\n{body}" if body else "")
-    return Said(text=text, line=f"{status} · {_size(len(body))}{cut}")
-
-
-def _size(characters: int) -> str:
-    return f"{characters:,} character{'' if characters == 1 else 's'}"
+    return Said(text=text, line=f"{status} · {plural(len(body), 'character')}{cut}")
 
 
 def _evaluated(data: Mapping[str, Any]) -> Said:
@@ -78,8 +76,7 @@ def _calculated(data: Mapping[str, Any]) -> Said:
 
 
 def _replaced(data: Mapping[str, Any]) -> Said:
-    count = data["replacements"]
-    return Said(text=str(data["result"]), line=f"{count:,} replacement{'' if count == 1 else 's'}")
+    return Said(text=str(data["result"]), line=plural(data["replacements"], "replacement"))
 
 
 def _read(data: Mapping[str, Any]) -> Said:
@@ -87,8 +84,8 @@ def _read(data: Mapping[str, Any]) -> Said:
 
 
 def _wrote(data: Mapping[str, Any]) -> Said:
-    verb, size = "appended" if data.get("append") else "wrote", data["bytesWritten"]
-    return Said(text=f"{verb} {size:,} byte{'' if size == 1 else 's'}", line="")
+    verb = "appended" if data.get("append") else "wrote"
+    return Said(text=f"{verb} {plural(data['bytesWritten'], 'byte')}", line="")
 
 
 def _searched(data: Mapping[str, Any]) -> Said:
