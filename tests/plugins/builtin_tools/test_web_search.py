@@ -41,9 +41,7 @@ class Provider:
 
 
 def found(count: int) -> list[SearchResult]:
-    return [
-        SearchResult(title=f"Page {n}", url=f"https://example.com/{n}", snippet=f"On {n}.") for n in range(count)
-    ]
+    return [SearchResult(title=f"Page {n}", url=f"https://example.com/{n}", snippet=f"On {n}.") for n in range(count)]
 
 
 async def test_results_come_in_the_documented_shape() -> None:
