@@ -18,7 +18,8 @@ SAYS = {
     "fail": "Declined by the policy for notebooks that run without a person (fail).",
 }
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-LIMIT = 90  # seconds; a hang would last the 15 minutes of an approval
+LIMIT = 90  # seconds of one program; a hang would last the 15 minutes of an approval
+pytestmark = pytest.mark.timeout(4 * LIMIT)
 
 
 def write(folder: Path, cells: list[str] = CELLS) -> Path:

@@ -41,7 +41,10 @@ while all(not exchange(folder, one, folder, two, 2) for folder, one, two in pair
     pass
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="exchanging two names in one step is Linux' own")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="exchanging two names in one step is Linux' own"),
+    pytest.mark.timeout(400),  # ten thousand tries on a slow machine
+]
 
 
 @pytest.fixture
