@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +171,19 @@ async def test_what_it_refuses_changes_nothing() -> None:
     assert len(stage.of("session.created")) == 1
 
 
+def put_in_the_way(folder: Path) -> None:
+    """A file in place of ``folder``, which whoever looks after the session may just have made anew."""
+    while not folder.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(IsADirectoryError):
+            folder.write_text("in the way")
+
+
 async def test_a_broken_store_leaves_no_half_session(tmp_path: Path) -> None:
     async with make_app(tmp_path, ["one"]) as app:
         await app.sessions.create(id=SESSION).start("first")
         (tmp_path / "sessions").rename(tmp_path / "away")
-        (tmp_path / "sessions").write_text("in the way")
+        put_in_the_way(tmp_path / "sessions")
         with pytest.raises(StoreError):
             app.sessions.fork(SESSION, new_id="copy")
         assert not app.sessions.has("copy")
