@@ -147,7 +147,7 @@ async def test_errors_carry_name_message_and_line(code: str, message: str, name:
     "code",
     [
         "({toJSON() { while (1); }})",
-        "Promise.resolve().then(function f() { return Promise.resolve().then(f) }); 1",
+        "Promise.resolve().then(function f() { Promise.resolve().then(f) }); 1",
         "(async () => { for (;;) await null })()",
         "queueMicrotask(function f() { queueMicrotask(f) })",
         "throw {get name() { while (1); }}",
