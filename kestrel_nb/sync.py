@@ -70,11 +70,6 @@ class LoopThread:
                 self._thread.start()
             return self._loop
 
-    @property
-    def running(self) -> bool:
-        """True once it was used and until it is stopped."""
-        return self._loop is not None
-
     def stop(self) -> None:
         """End the loop and its thread; what still runs on it is cancelled."""
         with self._lock:
