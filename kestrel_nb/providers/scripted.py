@@ -51,7 +51,8 @@ class ScriptedModel:
     """Plays ``replies`` in order, one for each request; a callable is given the request and returns the reply.
 
     ``requests`` holds what the model was asked. ``delta_chars`` is the length of a delta, ``delay_s`` the wait
-    between two. Call ids are ``call_1``, ``call_2``, ... over the life of the object.
+    between two. ``context_window`` is in tokens, None where it is unknown. Call ids are ``call_1``, ``call_2``, ...
+    over the life of the object.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ScriptedModel:
         id: str = "scripted",
         delta_chars: int = 16,
         delay_s: float = 0,
+        context_window: int | None = None,
     ) -> None:
         if isinstance(replies, str):
             raise TypeError("replies must be a list of replies; put the text in a list")
@@ -76,6 +78,7 @@ class ScriptedModel:
             id=id,
             provider="scripted",
             label="scripted (given replies)",
+            context_window=context_window,
             supports_tools=True,
             supports_reasoning=True,
             supports_images=True,

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..protocol.errors import CancelledByUser, ModelRequestError
 from ..protocol.events import MessageDelta, Notice, ReasoningDelta, SessionEvent, StepStarted, ToolDelta, UsageUpdated
 from ..protocol.messages import ChatMessage, ToolCallPart, new_id
-from ..protocol.sessions import RunStatus, Usage
+from ..protocol.sessions import ModelInfo, RunStatus, Usage
 from .models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
 from .prompts import assistant_message
 from .retry import RetryOptions, is_model_request_error, retry_delay, sleep
@@ -33,7 +33,7 @@ class LoopHost(Protocol):
     """What the loop needs of its session."""
 
     def emit(self, kind: type[SessionEvent], **fields: Any) -> None: ...
-    def request(self, signal: CancelSignal) -> CompletionRequest: ...
+    def request(self, signal: CancelSignal, info: ModelInfo) -> CompletionRequest: ...
     def append(self, message: ChatMessage) -> ChatMessage: ...
     def unanswered(self) -> tuple[ToolCallPart, ...]: ...
     def add_usage(self, usage: Usage) -> float | None: ...
@@ -92,7 +92,7 @@ class RunLoop:
 
     async def _generate(self, message_id: str) -> CompletionResponse:
         """Ask the model, again after failures that may pass, but never once a first token was shown."""
-        request = self.host.request(self.signal)
+        request = self.host.request(self.signal, self.model.info)
         attempt = 1
         while True:
             stream = _Stream(self.host, message_id)

@@ -10,11 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..protocol.events import MessageCompleted, Notice, SessionEvent, SessionUpdated
+from ..protocol.events import MessageCompleted, Notice, SessionEvent, SessionUpdated, UsageUpdated
 from ..protocol.messages import ChatMessage, ToolCallPart
-from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, SessionDetail, SessionSummary, Usage
+from ..protocol.sessions import (
+    ApprovalRecord,
+    ApprovalRequest,
+    ModelInfo,
+    PermissionRule,
+    SessionDetail,
+    SessionSummary,
+    Usage,
+)
 from ..protocol.tools import ToolSchema
 from .call_host import CallSettings
+from .context_care import ContextCare
 from .keeper import SessionKeeper
 from .listeners import EventListener, Listeners
 from .models import CompletionRequest, ModelRegistry
@@ -22,6 +31,7 @@ from .prompts import default_system_prompt
 from .retry import RetryOptions
 from .session_state import SessionState
 from .signals import CancelSignal
+from .spending import Price, Spending
 from .stores import SessionStore
 from .tools import missing
 from .truncation import clean_text
@@ -45,7 +55,8 @@ class SessionServices:
     temperature: float | None
     max_tokens: int | None
     retry: RetryOptions
-    price: Callable[[str, Usage], float | None] | None
+    price: Price | None
+    prices_ready: Callable[[], Awaitable[None]] | None
 
 
 class SessionHost:
@@ -58,11 +69,13 @@ class SessionHost:
         self._outbox: deque[SessionEvent] = deque()
         self._publishing = False
         self._state = SessionState(detail)
+        self._care = ContextCare()
         self._keeper = SessionKeeper(
             self._state, services.store, services.calls.broker, hidden=hidden, on_error=self._store_failed
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._run_model: str | None = None
+        self._run_spending = Spending()
         self._run_tools: tuple[str, ...] | None = None
         self._running = False
         self.hidden = hidden  # a scratch session: neither listed nor stored
@@ -130,11 +143,11 @@ class SessionHost:
         """The calls that have no result yet."""
         return self._state.transcript.unanswered()
 
-    def request(self, signal: CancelSignal) -> CompletionRequest:
-        """The next request to the model."""
+    def request(self, signal: CancelSignal, info: ModelInfo) -> CompletionRequest:
+        """The next request to the model that ``info`` describes, with old tool results shortened to fit it."""
         services = self._services
         schemas = self.offered()
-        return CompletionRequest(
+        request = CompletionRequest(
             model=self._run_model or self.model,
             messages=self._state.transcript.request(self._system_prompt([schema.name for schema in schemas])),
             tools=tuple(schemas),
@@ -142,6 +155,10 @@ class SessionHost:
             max_tokens=services.max_tokens,
             signal=signal,
         )
+        request, notices = self._care.fit(request, info.context_window)
+        for level, text in notices:
+            self.emit(Notice, level=level, code="context", text=text)
+        return request
 
     def _system_prompt(self, names: list[str]) -> str:
         make = self._services.system_prompt
@@ -165,14 +182,23 @@ class SessionHost:
         self._state.rules = [*(known for known in self._state.rules if known != rule), rule]
 
     def add_usage(self, usage: Usage) -> float | None:
-        """Count ``usage``; returns the cost of it all in US dollars where the price is known."""
+        """Count one reply of the run's model; returns what the run cost so far, in US dollars where that is known."""
+        model, price = self._run_model or self.model, self._services.price
         self._state.usage = self._state.usage + usage
-        return self.cost_of(self._state.usage)
+        self._state.spending.add(model, usage, price)
+        self._run_spending.add(model, usage, price)
+        return self._run_spending.cost
 
-    def cost_of(self, usage: Usage) -> float | None:
-        """What ``usage`` costs in US dollars at the price of the session's model, None where that is unknown."""
-        price = self._services.price
-        return price(self.model, usage) if price else None
+    async def settle_cost(self) -> float | None:
+        """Before a run ends: what it cost. Waits for prices that are being loaded, and tells when they come."""
+        services, run = self._services, self._run_spending
+        if services.prices_ready and run.entries and run.cost is None:
+            await services.prices_ready()
+            run.price_again(services.price)
+            self._state.spending.price_again(services.price)
+            if run.cost is not None:
+                self.emit(UsageUpdated, usage=run.usage, cost=run.cost)
+        return run.cost
 
     # ---- questions, and what is written when ------------------------------------------------------------------
 

@@ -16,13 +16,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def truncate(text: str, limit: int = MAX_TOOL_OUTPUT) -> str:
     """``text`` unless it is longer than ``limit`` characters; then its head and a line that states the true total.
 
-    Characters are Unicode code points, so none is ever split. A joiner or mark that would be parted from its base is
-    left out with it, which makes the head a few characters shorter at most.
+    Characters are Unicode code points, so none is ever split.
     """
     if len(text) <= limit:
         return text
-    head = text[: _safe_end(text, limit)]
+    head = head_of(text, limit)
     return f"{head}\n[truncated: the first {len(head)} of {len(text)} characters are shown]"
+
+
+def head_of(text: str, limit: int) -> str:
+    """The first ``limit`` characters of ``text``.
+
+    A joiner or mark that would be parted from its base is left out with it, which makes the head a few characters
+    shorter at most.
+    """
+    return text if len(text) <= limit else text[: _safe_end(text, limit)]
 
 
 def _safe_end(text: str, limit: int) -> int:
