@@ -12,10 +12,12 @@ from typing import Any, cast
 
 from ..protocol.errors import CancelledByUser, KestrelError, ToolCallError
 from .signals import CancelSignal, SelfCancelled, until_cancelled
+from .threads import DaemonThreads
 from .tools import Tool, ToolContext, ToolExecutionResult
 
 GRACE_S = 0.5  # what a cancelled tool gets to end its processes; a stopped run has to end within a second
 TICK_S, THREAD_GRACE_TICKS = 0.02, 15  # and what a thread gets
+_THREADS = DaemonThreads("kestrel-tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ async def in_daemon_thread(
         except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
             return
 
-    threading.Thread(target=work, name="kestrel-tool", daemon=True).start()
+    _THREADS.run(work)
     result, error = await done
     if error is not None:
         raise error

@@ -65,7 +65,7 @@ class UnreadableRules(PermissionRule):
 
 def default_permission(tool: Tool, arguments: JsonObject) -> ToolPermission | None:
     """What ``tool`` itself says about a call with these valid arguments; None where it says the same of every call."""
-    if not isinstance(tool, JudgingTool):
+    if not (hasattr(tool, "permission_for") and isinstance(tool, JudgingTool)):  # the first look is the quick one
         return None
     try:
         answer: object = tool.permission_for(copied(arguments))

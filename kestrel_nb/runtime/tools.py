@@ -120,7 +120,8 @@ class ConditionalTool(Protocol):
 
 def missing(tool: Tool) -> str | None:
     """What ``tool`` lacks at the moment, None when it can work."""
-    if not isinstance(tool, ConditionalTool):
+    # Every tool is asked at every step, and comparing with a protocol is slow where it does not fit.
+    if not (hasattr(tool, "unavailable") and isinstance(tool, ConditionalTool)):
         return None
     try:
         return tool.unavailable()

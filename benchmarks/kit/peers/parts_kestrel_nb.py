@@ -67,4 +67,4 @@ def grep(root, pattern):
 
 
 def glob(root, pattern):
-    return len(use(Glob(CoreSettings()), root, {"pattern": f"**/{pattern}"})["rows"])
+    return use(Glob(CoreSettings()), root, {"pattern": f"**/{pattern}"})["total"]
