@@ -1,0 +1,107 @@
+"""Anthropic Messages: the content blocks of a request, made of the parts of messages."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+from ..protocol.codec import UNKNOWN
+from ..protocol.errors import UsageError
+from ..protocol.messages import ImagePart, OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from .anthropic_stream import API
+from .encoding import json_bytes, json_object
+from .images import base64_image
+
+IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def block(part: Part, own: bool, *, signed: bool) -> bytes | None:
+    """The block of ``part`` as JSON, or None where there is nothing to send. Raises UsageError for an odd image.
+
+    ``own``: its message came from the server that it is sent to. ``signed``: that server wants all thinking signed,
+    and refuses what a reply that was cut while it was thinking left behind.
+    """
+    match part:
+        case TextPart():
+            return _text(part, own)
+        case ImagePart():
+            return json_bytes(_image(part))
+        case ToolCallPart():
+            return _call(part, own)
+        case ToolResultPart():
+            return json_bytes(_result(part))
+        case ReasoningPart():
+            return _thought(part) if own and (part.redacted or part.extra.get("signature") or not signed) else None
+        case OpaquePart():
+            return json_bytes(part.value) if own and part.api == API else None
+
+
+def _text(part: TextPart, own: bool) -> bytes | None:
+    """Text that says nothing is refused by the server; why a reply was refused is for the person alone."""
+    if not part.text.strip() or "stop_details" in part.extra:
+        return None
+    return json_bytes({"type": "text", "text": part.text, **_own_fields(part, own)})
+
+
+def _thought(part: ReasoningPart) -> bytes:
+    if part.redacted:
+        return json_bytes({"type": "redacted_thinking", **_own_fields(part, True)})
+    return json_bytes({"type": "thinking", "thinking": part.text, **_own_fields(part, True)})
+
+
+def _call(part: ToolCallPart, own: bool) -> bytes:
+    fields = {"type": b'"tool_use"', "id": json_bytes(_call_id(part.id)), "name": json_bytes(part.name)}
+    fields["input"] = _input(part)
+    return json_object(fields | {name: json_bytes(value) for name, value in _own_fields(part, own).items()})
+
+
+def _input(part: ToolCallPart) -> bytes:
+    """The arguments as the model wrote them. What is no object can't be sent; its error result tells what it was."""
+    if part.arguments is None:
+        return b"{}"
+    raw = part.raw_arguments.strip()
+    return raw.encode("utf-8", "replace") if raw else json_bytes(part.arguments)
+
+
+def _result(part: ToolResultPart) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _call_id(part.call_id)}
+    text = part.content if part.content.strip() else "failed, and said nothing" if part.is_error else ""
+    if part.images:
+        texts = [{"type": "text", "text": text}] if text else []
+        block["content"] = [*texts, *map(_image_or_word, part.images)]
+    elif text:
+        block["content"] = text
+    if part.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
+    """Raises UsageError for a kind of image that the format does not know."""
+    media_type, data = base64_image(part)
+    if data is None:
+        return {"type": "image", "source": {"type": "url", "url": part.url}}
+    if media_type not in IMAGE_TYPES:
+        raise UsageError(f"Anthropic takes PNG, JPEG, GIF and WebP images, not {media_type}; convert the image first")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _image_or_word(part: ImagePart) -> dict[str, Any]:
+    """An image of a tool; nobody is there to convert it, so one that can't be sent is only mentioned."""
+    try:
+        return _image(part)
+    except UsageError:
+        return {"type": "text", "text": f"(an image of type {part.media_type}, which can't be shown to this model)"}
+
+
+def _own_fields(part: TextPart | ReasoningPart | ToolCallPart, own: bool) -> dict[str, Any]:
+    """The further fields of a block as this server sent them."""
+    return {name: value for name, value in part.extra.items() if name != UNKNOWN} if own else {}
+
+
+def _call_id(id: str) -> str:
+    """``id`` in the letters that the server takes; ids of other providers may hold dots and colons."""
+    return id if _CALL_ID.fullmatch(id) else "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
