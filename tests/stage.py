@@ -47,7 +47,7 @@ class Stage:
     """A manager with one model and some tools, one session of it, and every event that was published."""
 
     def __init__(self, model: LanguageModel, tools: Iterable[Any] = (), **options: Any) -> None:
-        models = ModelRegistry()
+        self.models = models = ModelRegistry()
         models.register(model)
         self.model: Any = model
         self.tools = ToolRegistry()
