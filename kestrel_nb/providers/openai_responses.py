@@ -1,0 +1,214 @@
+"""OpenAI Responses as requests: input items in order, reasoning items back in their place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ..protocol.errors import UsageError
+from ..protocol.messages import (
+    ChatMessage,
+    ImagePart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from ..protocol.sessions import ModelInfo
+from ..protocol.tools import ToolSchema
+from ..runtime.models import CompletionRequest, CompletionResponse
+from ..runtime.tools import NAME
+from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .event_parser import count_of, objects_of, read_json, str_of
+from .openai_responses_stream import API, ResponsesParser, response_of
+from .wire import WireRequest, broken
+
+MAX_CALL_ID: Final = 64  # characters; longer ids, which other formats give, are refused
+
+Item = dict[str, Any]
+
+
+class OpenAIResponsesWire:
+    """POST ``/responses``, with the history in the request: nothing is stored at the server.
+
+    ``extra_body`` wins over every field made here but the input: ``{"reasoning": {"effort": "high"}}``, or
+    ``{"include": []}`` for a model that has no encrypted reasoning; its ``tools`` stand behind ours. What a reply
+    brought goes back whole to ``stamp`` alone: reasoning and unknown items as they came, messages and calls with their
+    ids. Reasoning that nothing follows in its message, as in a reply that was cut, is left out: the API refuses it.
+    """
+
+    api = API
+
+    def __init__(self, model: str, *, stamp: str, extra_body: Mapping[str, Any] | None = None) -> None:
+        self.model = model
+        self.stamp = stamp
+        self._extra = extra_fields(extra_body)
+        self._extra_tools = extra_fields({"tools": tools} if (tools := (extra_body or {}).get("tools")) else None)
+        self._kept = KeptEncodings(self._items)
+        self._tools = KeptTools(tool_item)
+
+    def key_headers(self, key: str) -> Mapping[str, str]:
+        """The key as a bearer token."""
+        return {"Authorization": f"Bearer {key}"}
+
+    def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
+        """The request as it is sent. Raises UsageError for a tool whose name the format can't say."""
+        messages = request.messages
+        fields: dict[str, bytes] = {"model": json_bytes(self.model)}
+        if messages and messages[0].role == "system":
+            fields["instructions"] = json_bytes(messages[0].content)
+            messages = messages[1:]
+        if request.tools:
+            fields["tools"] = self._tools.of(request.tools)
+        fields |= {"store": b"false", "include": b'["reasoning.encrypted_content"]', "stream": json_bytes(stream)}
+        if request.temperature is not None:
+            fields["temperature"] = json_bytes(request.temperature)
+        if request.max_tokens is not None:
+            fields["max_output_tokens"] = json_bytes(request.max_tokens)
+        offered = fields.get("tools")
+        fields |= self._extra
+        if offered and self._extra_tools:
+            fields["tools"] = joined_arrays(offered, self._extra_tools["tools"])
+        fields["input"] = json_array(item for message in messages if (item := self._kept.of(message)))
+        return WireRequest(path="/responses", body=json_object(fields))
+
+    def parser(self) -> ResponsesParser:
+        """A parser for one streamed reply."""
+        return ResponsesParser(self.stamp, self.whole)
+
+    def whole(self, body: bytes) -> CompletionResponse:
+        """A reply in one piece. Raises ModelRequestError."""
+        return response_of(read_json(body, self.stamp), self.stamp)
+
+    def models_path(self, page: str | None) -> str:
+        """The list has one page."""
+        return "/models"
+
+    def models(self, listing: Any) -> tuple[tuple[ModelInfo, ...], str | None]:
+        """The models; compatible servers also tell their context windows. Raises ModelRequestError."""
+        if not isinstance(listing, Mapping) or not isinstance(listing.get("data"), list):
+            raise broken(self.stamp, "sent a list of models that can't be read")
+        found = [model for model in objects_of(listing["data"]) if str_of(model.get("id"))]
+        return tuple(model_info(model, self.stamp) for model in found), None
+
+    # ---- messages -----------------------------------------------------------------------------------------------
+
+    def _items(self, message: ChatMessage) -> bytes:
+        """The message's items, joined by commas; nothing for a turn that says nothing here."""
+        if message.role == "assistant":
+            items = list(self._reply_items(message))
+            while items and items[-1].get("type") == "reasoning":
+                items.pop()
+        elif message.role == "tool":
+            items = [result_item(part) for part in message.tool_results]
+        else:
+            items = [{"type": "message", "role": message.role, "content": content_of(message.parts)}]
+        return b",".join(map(json_bytes, items))
+
+    def _reply_items(self, message: ChatMessage) -> Iterator[Item]:
+        ours = message.provider == self.stamp
+        open_item: Item | None = None
+        for part in message.parts:
+            if isinstance(part, TextPart):
+                if not part.text and not (ours and "item" in part.extra):
+                    continue
+                item = message_item(part if ours else TextPart(text=part.text), open_item)
+                if item is not open_item:
+                    yield item
+                open_item = item
+                continue
+            open_item = None
+            if isinstance(part, ToolCallPart):
+                yield call_item(part, ours)
+            elif ours and isinstance(part, ReasoningPart) and isinstance(part.extra.get("item"), Mapping):
+                yield dict(part.extra["item"])
+            elif ours and isinstance(part, OpaquePart) and isinstance(part.value, Mapping):
+                yield dict(part.value)
+
+
+def content_of(parts: tuple[Part, ...]) -> list[Item]:
+    """What a person said, as content of a message. Empty text is left out where other content stands."""
+    content = [
+        image_item(part) if isinstance(part, ImagePart) else {"type": "input_text", "text": part.text}
+        for part in parts
+        if isinstance(part, ImagePart) or (isinstance(part, TextPart) and part.text)
+    ]
+    return content or [{"type": "input_text", "text": ""}]
+
+
+def image_item(part: ImagePart) -> Item:
+    """An image by its address, or as a data URL."""
+    url = part.url if part.url is not None else f"data:{part.media_type};base64,{part.data}"
+    return {"type": "input_image", "image_url": url, "detail": str_of(part.extra.get("detail")) or "auto"}
+
+
+def message_item(part: TextPart, before: Item | None) -> Item:
+    """The message that ``part`` belongs to: ``before``, longer by this part, when both came in one item."""
+    kept = part.extra.get("content")
+    content = {**kept} if isinstance(kept, Mapping) else {"type": "output_text", "annotations": []}
+    content["refusal" if content.get("type") == "refusal" else "text"] = part.text
+    head = part.extra.get("item")
+    head = {**head} if isinstance(head, Mapping) else {"type": "message", "role": "assistant"}
+    if before is not None and {key: value for key, value in before.items() if key != "content"} == head:
+        before["content"].append(content)
+        return before
+    return {**head, "content": [content]}
+
+
+def call_item(part: ToolCallPart, ours: bool) -> Item:
+    """The call, its arguments byte for byte; with the id and status of its item if it came from here."""
+    kept = part.extra.get("item")
+    return {
+        "type": "function_call",
+        **(kept if ours and isinstance(kept, Mapping) else {}),
+        "call_id": call_id(part.id),
+        "name": part.name,
+        "arguments": part.raw_arguments if part.raw_arguments.strip() else "{}",
+    }
+
+
+def result_item(part: ToolResultPart) -> Item:
+    """The result of a call; images stand in it."""
+    output: Any = part.content
+    if part.images:
+        output = [
+            *([{"type": "input_text", "text": part.content}] if part.content else ()),
+            *map(image_item, part.images),
+        ]
+    return {"type": "function_call_output", "call_id": call_id(part.call_id), "output": output}
+
+
+def call_id(id: str) -> str:
+    """``id``, or a shorter one made of it where another format gave one that is too long here."""
+    return id if len(id) <= MAX_CALL_ID else f"call_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+def tool_item(tool: ToolSchema) -> Item:
+    """A tool as it is offered. Raises UsageError for a name that the format can't say."""
+    if not NAME.fullmatch(tool.name):
+        raise UsageError(
+            f'the tool name "{tool.name[:80]}" can\'t be sent to this model; '
+            "use up to 64 letters, digits, underscores and hyphens"
+        )
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
+
+
+def joined_arrays(first: bytes, second: bytes) -> bytes:
+    """One JSON array of the items of two."""
+    inner = [array[1:-1] for array in (first, second) if array.startswith(b"[") and len(array) > 2]
+    return json_array(inner)
+
+
+def model_info(model: Mapping[str, Any], stamp: str) -> ModelInfo:
+    """A model of the list; ``max_model_len`` and ``context_length`` are what compatible servers tell."""
+    window = count_of(model.get("max_model_len")) or count_of(model.get("context_length"))
+    return ModelInfo(id=str_of(model["id"]), provider=stamp, context_window=window or None)

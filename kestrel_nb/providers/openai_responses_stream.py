@@ -1,0 +1,317 @@
+"""OpenAI Responses as replies: events to deltas, finished items to parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..protocol.codec import parse_call
+from ..protocol.errors import ModelRequestError
+from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, new_id
+from ..protocol.sessions import Usage
+from ..runtime.models import CompletionResponse, TokenDelta
+from ..runtime.truncation import clean_text
+from .event_parser import EventParser, Whole, count_of, object_of, objects_of, reported, str_of
+from .wire import broken
+
+API: Final = "openai-responses"
+CUT_CALL: Final = "the reply ended before this call was complete"
+
+# The status that each error code would have had; the codes are those of the API reference.
+_STATUS: Final = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "insufficient_quota": 429,
+    "server_error": 500,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
+    "overloaded_error": 503,
+    "internal_error": 500,
+    "vector_store_timeout": 504,
+}
+_TEXT: Final = ("response.output_text.delta", "response.refusal.delta")
+_REASONING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_ENDS: Final = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One item as it arrives: ``item`` is what was announced, and then what was finished."""
+
+    item: Mapping[str, Any]
+    call_id: str
+    closed: bool = False
+    text: str = ""
+    refusal: str = ""
+    reasoning: str = ""
+    arguments: str = ""
+    named: bool = False
+
+    def whole(self) -> Mapping[str, Any]:
+        """The finished item; one that was never finished is made of its deltas."""
+        if self.closed:
+            return self.item
+        kind = self.item.get("type")
+        if kind == "function_call":
+            return {**self.item, "arguments": self.arguments}
+        if kind == "reasoning":
+            return {**self.item, "summary": [{"type": "summary_text", "text": self.reasoning}]}
+        content: list[Any] = [{"type": "output_text", "text": self.text, "annotations": []}] if self.text else []
+        content += [{"type": "refusal", "refusal": self.refusal}] if self.refusal else []
+        return {**self.item, "content": content}
+
+
+class ResponsesParser(EventParser):
+    """Reads one streamed reply.
+
+    The reply is built from the items that ``response.output_item.done`` closes; deltas are for display. Items that
+    were never closed come from the output of the last event, and only without that from their deltas. Events are
+    joined to their items by ``item_id``; an unknown one means the item that was announced last, since some servers
+    leave out every index. The status inside the last event wins over the event's name.
+    """
+
+    def __init__(self, stamp: str, whole: Whole) -> None:
+        super().__init__(stamp, whole)
+        self._slots: list[_Slot] = []
+        self._by_key: dict[str | int, _Slot] = {}
+        self._end: Mapping[str, Any] | None = None
+
+    @property
+    def done(self) -> bool:
+        """True once the response was said to be completed, incomplete or failed."""
+        return self._end is not None
+
+    def _event(self, event: Any) -> Iterable[TokenDelta]:
+        if self.done or not isinstance(event, Mapping):
+            return ()
+        kind = str_of(event.get("type"))
+        if kind == "error" or (not kind and event.get("error")):
+            raise failure(event.get("error") or event, self.stamp)
+        if kind in _TEXT:
+            return self._text(event, refusal=kind == "response.refusal.delta")
+        if kind in _REASONING:
+            return self._reasoning(event)
+        if kind == "response.reasoning_summary_part.added" and count_of(event.get("summary_index")):
+            return self._reasoning({**event, "delta": "\n\n"})
+        if kind == "response.function_call_arguments.delta":
+            return self._arguments(event)
+        if kind == "response.output_item.added":
+            return self._added(event)
+        if kind == "response.output_item.done":
+            return self._closed(event)
+        if kind in _ENDS:
+            self._ended(event, _ENDS[kind])
+        return ()
+
+    # ---- items --------------------------------------------------------------------------------------------------
+
+    def _slot(self, event: Mapping[str, Any]) -> _Slot:
+        """The item that ``event`` is about."""
+        if known := self._find(_keys(event)):
+            return known
+        item = object_of(event.get("item"))
+        if not item and self._slots:
+            return self._slots[-1]
+        same = (slot for slot in self._slots if not slot.closed and slot.item.get("type") == item.get("type"))
+        return next(same, None) or self._open(item or {"type": "message", "role": "assistant"}, event)
+
+    def _find(self, keys: Iterable[str | int]) -> _Slot | None:
+        return next((self._by_key[key] for key in keys if key in self._by_key), None)
+
+    def _open(self, item: Mapping[str, Any], event: Mapping[str, Any]) -> _Slot:
+        slot = _Slot(item, str_of(item.get("call_id")) or new_id("call"))
+        self._slots.append(slot)
+        self._by_key |= dict.fromkeys(_keys(event), slot)
+        return slot
+
+    def _added(self, event: Mapping[str, Any]) -> Iterable[TokenDelta]:
+        item = event.get("item")
+        return self._named(self._open(item, event)) if isinstance(item, Mapping) else ()
+
+    def _closed(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        item = event.get("item")
+        if not isinstance(item, Mapping):
+            return
+        slot = self._slot(event)
+        if slot.closed:  # another item under the same key
+            slot = self._open(item, event)
+        slot.item = {**item, "call_id": slot.call_id} if item.get("type") == "function_call" else item
+        slot.closed = True
+        yield from self._named(slot)
+        arguments = str_of(item.get("arguments"))
+        if item.get("type") == "function_call" and arguments and not slot.arguments:
+            yield TokenDelta(call_id=slot.call_id, tool=str_of(item.get("name")), arguments=arguments)
+
+    def _named(self, slot: _Slot) -> Iterator[TokenDelta]:
+        """The delta that tells a call's name, once."""
+        name = str_of(slot.item.get("name"))
+        if slot.item.get("type") == "function_call" and name and not slot.named:
+            slot.named = True
+            yield TokenDelta(call_id=slot.call_id, tool=name)
+
+    # ---- pieces -------------------------------------------------------------------------------------------------
+
+    def _text(self, event: Mapping[str, Any], *, refusal: bool) -> Iterator[TokenDelta]:
+        slot = self._slot(event)
+        if refusal:
+            slot.refusal += str_of(event.get("delta"))
+        else:
+            slot.text += str_of(event.get("delta"))
+        if shown := self._shown(event.get("delta")):
+            yield TokenDelta(text=shown)
+
+    def _reasoning(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        slot = self._slot(event)
+        slot.reasoning += str_of(event.get("delta"))
+        if shown := self._shown(event.get("delta")):
+            yield TokenDelta(reasoning=shown)
+
+    def _arguments(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        slot = self._slot(event)
+        piece = str_of(event.get("delta"))
+        slot.arguments += piece
+        if piece:
+            yield TokenDelta(call_id=slot.call_id, tool=str_of(slot.item.get("name")), arguments=piece)
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def _ended(self, event: Mapping[str, Any], status: str) -> None:
+        response = object_of(event.get("response"))
+        said = response.get("status")
+        known = said if said in ("completed", "incomplete", "failed", "cancelled") else status
+        self._end = {**response, "status": known, "output": self._output(response)}
+        if known == "failed" and response.get("error"):
+            raise failure(response["error"], self.stamp)
+
+    def _output(self, response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The items of the reply: those that were closed, in the order of their announcement."""
+        output = objects_of(response.get("output"))
+        closed = [slot for slot in self._slots if slot.closed]
+        if output and (len(closed) < len(self._slots) or len(closed) < len(output)):
+            return [self._known(item) for item in output]
+        return [slot.whole() for slot in self._slots]
+
+    def _known(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``item`` of the last event, as it was closed before if it was, and under the call id that was shown."""
+        slot = self._find(_keys({"item": item}))
+        if slot is None:
+            return item
+        if slot.closed:
+            return slot.item
+        return {**item, "call_id": slot.call_id} if item.get("type") == "function_call" else item
+
+    def _finished(self) -> CompletionResponse:
+        if self._end is None:
+            raise self._cut()
+        return response_of(self._end, self.stamp)
+
+
+def _keys(event: Mapping[str, Any]) -> list[str | int]:
+    """What may name the item of ``event``, the surest first."""
+    item = object_of(event.get("item"))
+    keys = (event.get("item_id"), item.get("id"), item.get("call_id"), event.get("output_index"))
+    return [key for key in keys if key != "" and isinstance(key, (str, int)) and not isinstance(key, bool)]
+
+
+# ---- a whole response -------------------------------------------------------------------------------------------
+
+
+def response_of(response: Any, stamp: str) -> CompletionResponse:
+    """The reply in a response object. Raises ModelRequestError.
+
+    ``failed`` with an error is raised; without one the finish reason is "error". ``incomplete`` without a reason is
+    "length": a limit is the usual one.
+    """
+    if not isinstance(response, Mapping):
+        raise broken(stamp, "sent a reply that is not a response")
+    if response.get("error"):
+        raise failure(response["error"], stamp)
+    if not isinstance(response.get("output"), list):
+        raise broken(stamp, "sent a reply that is not a response")
+    status = str_of(response.get("status")) or "completed"
+    parts = tuple(part for item in objects_of(response["output"]) for part in parts_of(item, status))
+    return CompletionResponse(
+        parts=parts,
+        usage=usage_of(object_of(response.get("usage"))),
+        finish_reason=finish_of(status, response, parts),
+        provider=stamp,
+    )
+
+
+def finish_of(status: str, response: Mapping[str, Any], parts: tuple[Part, ...]) -> str:
+    """Why the reply ended."""
+    if status == "completed":
+        if any(isinstance(part, ToolCallPart) for part in parts):
+            return "tool_calls"
+        return "content_filter" if any(is_refusal(part) for part in parts) else "stop"
+    if status == "incomplete":
+        reason = str_of(object_of(response.get("incomplete_details")).get("reason"))
+        return {"max_output_tokens": "length", "": "length"}.get(reason, reason)
+    return "error" if status == "failed" else status
+
+
+def is_refusal(part: Part) -> bool:
+    """True for text with which the model refused."""
+    return isinstance(part, TextPart) and object_of(part.extra.get("content")).get("type") == "refusal"
+
+
+def parts_of(item: Mapping[str, Any], status: str) -> Iterator[Part]:
+    """The parts that keep ``item`` of a response with ``status``, so that it can be sent back as it came."""
+    kind = item.get("type")
+    if kind == "message":
+        yield from text_parts(item)
+    elif kind == "function_call":
+        yield call_part(item, whole=status == "completed" or item.get("status") == "completed")
+    elif kind == "reasoning":
+        text = reasoning_text(item)
+        yield ReasoningPart(text=text, redacted=not text, extra={"item": dict(item)})
+    else:
+        yield OpaquePart(api=API, value=dict(item))
+
+
+def text_parts(item: Mapping[str, Any]) -> Iterator[Part]:
+    """One part for each piece of content; log probabilities are not kept."""
+    head = {key: value for key, value in item.items() if key != "content"}
+    for content in objects_of(item.get("content")):
+        key = "refusal" if content.get("type") == "refusal" else "text"
+        kept = {name: value for name, value in content.items() if name not in (key, "logprobs")}
+        yield TextPart(text=clean_text(str_of(content.get(key))), extra={"item": head, "content": kept})
+
+
+def call_part(item: Mapping[str, Any], *, whole: bool) -> ToolCallPart:
+    """The call of ``item``; one that is not ``whole`` is kept and marked as not to be run."""
+    arguments = str_of(item.get("arguments"))
+    part = parse_call(str_of(item.get("call_id")) or new_id("call"), str_of(item.get("name")), arguments)
+    kept = {key: value for key, value in item.items() if key not in ("type", "call_id", "name", "arguments")}
+    if not whole and part.problem is None:
+        part = replace(part, arguments=None, problem=CUT_CALL)
+    return replace(part, extra={"item": kept})
+
+
+def reasoning_text(item: Mapping[str, Any]) -> str:
+    """What may be read of a reasoning item: its summary, else its text."""
+    texts = [str_of(piece.get("text")) for piece in objects_of(item.get("summary"))]
+    if any(texts):
+        return clean_text("\n\n".join(texts))
+    return clean_text("".join(str_of(piece.get("text")) for piece in objects_of(item.get("content"))))
+
+
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """Tokens; input includes what was cached, output what was thought."""
+    read = object_of(usage.get("input_tokens_details"))
+    return Usage(
+        input_tokens=count_of(usage.get("input_tokens")),
+        output_tokens=count_of(usage.get("output_tokens")),
+        cache_read_tokens=count_of(read.get("cached_tokens")),
+        cache_write_tokens=count_of(read.get("cache_write_tokens")),
+        reasoning_tokens=count_of(object_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def failure(error: Any, stamp: str) -> ModelRequestError:
+    """The error that ``error`` reports; an unknown code is not worth another try, no code at all is."""
+    fields = object_of(error)
+    words = [word for key in ("code", "type") if (word := str_of(fields.get(key))) and word != "error"]
+    status = next((_STATUS[word] for word in words if word in _STATUS), 400 if words else 500)
+    return reported(error, stamp, status)
