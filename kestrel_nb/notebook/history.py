@@ -51,11 +51,11 @@ async def _usage(state: NotebookState, words: list[str]) -> Any:
 
     session = await _session(state, words[0]) if words else await _current(state)
     runs = state.runs.of(session.id) if session is not None else ()
-    uses = [_Used(run.model, run.usage, session.cost_of(run.usage)) for run in runs] if session is not None else []
+    uses = [_Used(run.model, run.usage, run.cost) for run in runs]
     kinds = ["run"] * len(uses)
     names = [one_line(state.runs.typed(run.request), REQUEST_CHARS) for run in runs]
     sessions = [session] if words and session is not None else _sessions_here(state, session)
-    totals = [_Used(each.model, each.usage, each.cost_of(each.usage)) for each in sessions]
+    totals = [_Used(_models_of(each), each.usage, each.cost) for each in sessions]
     kinds += ["session"] * len(totals)
     names += [one_line(each.title or each.id, REQUEST_CHARS) for each in sessions]
     if not words:
@@ -66,6 +66,11 @@ async def _usage(state: NotebookState, words: list[str]) -> Any:
     frame["name"] = names
     frame.insert(0, "what", kinds)
     return frame
+
+
+def _models_of(session: AgentSession) -> str:
+    """The models that gave the session's replies, in the order in which they came in."""
+    return ", ".join(entry.model for entry in session.spent) or session.model
 
 
 class _Used:

@@ -13,12 +13,13 @@ from ..runtime.truncation import clean_text
 
 @dataclass(slots=True)
 class LoggedRun:
-    """One run of a session: its model, its request as sent, the tokens so far."""
+    """One run of a session: its model, its request as sent, tokens and cost so far."""
 
     session_id: str
     model: str
     request: str
     usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
 
 
 class RunLog:
@@ -50,4 +51,5 @@ class RunLog:
         if isinstance(event, RunStarted) and event.run_id is not None:
             self._runs.setdefault(event.run_id, LoggedRun(event.session_id, event.model, event.input))
         elif isinstance(event, UsageUpdated) and event.run_id in self._runs:
-            self._runs[event.run_id].usage = event.usage
+            run = self._runs[event.run_id]
+            run.usage, run.cost = event.usage, event.cost

@@ -42,6 +42,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    """What the replies of one model took. ``cost`` is in US dollars and leaves out ``unpriced``, tokens whose price was
+    not known."""
+
+    model: str
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    unpriced: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """A model as lists show it. ``context_window`` is in tokens; None means unknown."""
 
@@ -140,6 +151,7 @@ class SessionSummary:
     pending_approvals: int = 0
     tenant_id: str | None = None
     usage: Usage = field(default_factory=Usage)
+    cost: float | None = None  # of all its runs in US dollars, None when it is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +177,7 @@ class SessionDetail:
     approvals: tuple[ApprovalRecord, ...] = ()
     started: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    spent: tuple[ModelUsage, ...] = ()  # the same tokens by model, with their cost
     run_id: str | None = None  # the run that was going when this was written
     seq: int = 0
     extra: JsonObject = field(default_factory=dict)
@@ -200,6 +213,7 @@ class SessionStep:
     started: tuple[str, ...] = ()
     rules: tuple[PermissionRule, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    spent: tuple[ModelUsage, ...] = ()
 
 
 def apply_step(detail: SessionDetail, step: SessionStep) -> SessionDetail:
@@ -219,12 +233,16 @@ def apply_step(detail: SessionDetail, step: SessionStep) -> SessionDetail:
         started=step.started,
         rules=step.rules,
         usage=step.usage,
+        spent=step.spent,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended. ``tool_data`` maps a tool's name to the data of its calls, in order."""
+    """How a run ended. ``tool_data`` maps a tool's name to the data of its calls, in order.
+
+    ``cost`` is in US dollars, None when a price is not known.
+    """
 
     run_id: str
     status: RunStatus
@@ -232,6 +250,7 @@ class RunResult:
     text: str = ""
     steps: int = 0
     tool_data: JsonObject = field(default_factory=dict)
+    cost: float | None = None
 
 
 def fingerprint(session_id: str, call_id: str, tool: str, arguments: JsonObject) -> str:

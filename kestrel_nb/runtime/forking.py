@@ -36,6 +36,7 @@ def forked(source: SessionDetail, *, id: str, title: str, at: float) -> SessionD
         approvals=(),
         started=(),
         usage=Usage(),
+        spent=(),
         run_id=None,
         seq=0,
     )

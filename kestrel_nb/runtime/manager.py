@@ -20,7 +20,6 @@ from ..protocol.sessions import (
     PermissionRule,
     SessionDetail,
     SessionSummary,
-    Usage,
 )
 from .approvals import ApprovalBroker, ApprovalHandler
 from .call_host import CallSettings
@@ -31,9 +30,10 @@ from .models import ModelRegistry
 from .permissions import PermissionResolver
 from .retry import RetryOptions
 from .run import Run
-from .secrets import Masker
+from .secrets import LiveMasker, Masker
 from .session import AgentSession, SessionServices
 from .session_host import SessionHost
+from .spending import Price
 from .stores import MemorySessionStore, SessionStore, SharedStore
 from .tool_policy import ToolPolicy
 from .tools import ToolRegistry
@@ -67,7 +67,8 @@ class SessionManagerOptions:
     rules: tuple[PermissionRule, ...] = ()
     masker: Masker | None = None
     to_data: Callable[[Any], Any] | None = None
-    price: Callable[[str, Usage], float | None] | None = None
+    price: Price | None = None  # what one reply of a model costs in US dollars
+    prices_ready: Callable[[], Awaitable[None]] | None = None  # awaited before a run ends whose cost is not known yet
     ready: Callable[[], Awaitable[None]] | None = None  # awaited by every run before its first step
 
 
@@ -94,7 +95,7 @@ class SessionManager:
             tools=options.tools,
             broker=self.approvals,
             logger=options.logger,
-            masker=options.masker or Masker.from_environment(),
+            masker=options.masker or LiveMasker(),
             resolve_permission=options.resolve_permission,
             approve=options.approve,
             poll_answer=(lambda request: shared.take_answer(request.session_id, request.id)) if shared else None,
@@ -115,6 +116,7 @@ class SessionManager:
             max_tokens=options.max_tokens,
             retry=options.retry,
             price=options.price,
+            prices_ready=options.prices_ready,
         )
 
     # ---- listening and guarding -------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Keys from the environment, and how to keep them out of everything that is shown, stored or sent to a model.
 
-The values of variables whose names look like keys are secrets. ``mask`` replaces them by ``***``, whole, also where
+The values of variables whose names look like keys are secrets, and so are the keys of models that were given in code or
+by a keyring (``keep_secret``). ``mask`` replaces them by ``***``, whole, also where
 they stand URL-encoded, JSON-escaped or in base64. Only exact values can be found: a part of a key, or one that a
 program has encrypted or spelt backwards, passes.
 """
@@ -100,12 +101,18 @@ class Masker:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Masker:
-        """The masker for ``environ`` (default: the process's); made anew only when that has changed."""
+        """The masker for ``environ``; by default the process's, with what ``keep_secret`` was told.
+
+        That one is made anew only when something has changed.
+        """
         global _latest
-        now = dict(os.environ if environ is None else environ)
+        if environ is not None:
+            return Masker(known_secrets(environ))
+        # Undecoded: this is asked for each result of a tool, and decoding every variable takes longer than masking.
+        now = dict(getattr(os.environ, "_data", os.environ)), frozenset(_given)
         latest = _latest
         if latest is None or latest[0] != now:
-            _latest = latest = now, cls(known_secrets(now))
+            _latest = latest = now, Masker((*known_secrets(os.environ), *now[1]))
         return latest[1]
 
     def mask(self, text: str) -> str:
@@ -139,7 +146,34 @@ class Masker:
         return value if same else masked
 
 
-_latest: tuple[dict[str, str], Masker] | None = None
+class LiveMasker(Masker):
+    """The masker for the process as it is at each call: a key may be set while an application is there."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def mask(self, text: str) -> str:
+        """``text`` with every secret of this moment as ``***``."""
+        return Masker.from_environment().mask(text)
+
+    def mask_json(self, value: Any) -> Any:
+        """Free JSON with every secret of this moment masked."""
+        return Masker.from_environment().mask_json(value)
+
+
+_given: set[str] = set()
+_latest: tuple[tuple[dict[Any, Any], frozenset[str]], Masker] | None = None
+
+
+def keep_secret(value: str) -> None:
+    """Mask ``value`` from now on as if it stood in the environment: a key that came from elsewhere.
+
+    A placeholder for a server that wants none, such as "EMPTY", is no secret: it would be masked in ordinary text.
+    """
+    if _is_secret(value.strip()):
+        _given.add(value.strip())
 
 
 def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:

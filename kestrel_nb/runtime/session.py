@@ -15,6 +15,7 @@ from ..protocol.events import RunStarted, SessionRewound
 from ..protocol.messages import ImageAttachment, Part, TextPart, ToolCallPart, create_message, new_id
 from ..protocol.sessions import (
     ApprovalRecord,
+    ModelUsage,
     PermissionRule,
     SessionDetail,
     Usage,
@@ -25,6 +26,7 @@ from .session_host import SessionServices
 from .session_ownership import OwnedSession
 from .session_run import RunWork
 from .signals import CancelSignal
+from .spending import Spending
 from .tool_calls import INTERRUPTED, CallOutcome, SkipCause, ToolCalls
 from .truncation import clean_text
 
@@ -58,6 +60,17 @@ class AgentSession(OwnedSession):
     def usage(self) -> Usage:
         """The tokens of all its runs."""
         return self._state.usage
+
+    @property
+    def spent(self) -> tuple[ModelUsage, ...]:
+        """The tokens of all its runs by model, with their cost."""
+        return self._state.spending.entries
+
+    @property
+    def cost(self) -> float | None:
+        """What all its runs cost in US dollars; None when the price of one reply is unknown, or there was none."""
+        self._state.spending.price_again(self._services.price)
+        return self._state.cost
 
     @property
     def interrupted(self) -> tuple[ToolCallPart, ...]:
@@ -210,6 +223,7 @@ class AgentSession(OwnedSession):
         self._running, self._calls = True, calls
         self._run_tools = options.tools if options else None
         self._run_model = (options and options.model) or self.model
+        self._run_spending = Spending()
         run = self._run = Run(calls.run_id, calls.signal)
         self._emit(RunStarted, model=self._run_model, input=input, resumed=resumed)
         self._keeper.write_step()

@@ -187,10 +187,15 @@ class SessionHost:
         self._state.usage = self._state.usage + usage
         self._state.spending.add(model, usage, price)
         self._run_spending.add(model, usage, price)
+        return self.run_cost
+
+    @property
+    def run_cost(self) -> float | None:
+        """What the run cost so far in US dollars, None where that is unknown."""
         return self._run_spending.cost
 
-    async def settle_cost(self) -> float | None:
-        """Before a run ends: what it cost. Waits for prices that are being loaded, and tells when they come."""
+    async def settle_cost(self) -> None:
+        """Before a run ends: wait for prices that are being loaded, and tell its cost when they come."""
         services, run = self._services, self._run_spending
         if services.prices_ready and run.entries and run.cost is None:
             await services.prices_ready()
@@ -198,7 +203,6 @@ class SessionHost:
             self._state.spending.price_again(services.price)
             if run.cost is not None:
                 self.emit(UsageUpdated, usage=run.usage, cost=run.cost)
-        return run.cost
 
     # ---- questions, and what is written when ------------------------------------------------------------------
 

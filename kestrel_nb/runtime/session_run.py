@@ -28,6 +28,9 @@ class RunHost(LoopHost, Protocol):
     def leave_questions(self) -> None: ...
     def rest(self) -> None: ...
     async def drain(self) -> None: ...
+    async def settle_cost(self) -> None: ...
+    @property
+    def run_cost(self) -> float | None: ...
 
 
 @dataclass(kw_only=True, slots=True)
@@ -78,7 +81,10 @@ class RunWork:
             max_steps=self.max_steps,
             retry=self.retry,
         )
-        return await self.loop.work(resume=self.resumed)
+        status = await self.loop.work(resume=self.resumed)
+        if status != "cancelled":
+            await until_cancelled(self.host.settle_cost(), signal)
+        return status
 
     def _complete(self, status: RunStatus) -> None:
         loop = self.loop
@@ -92,6 +98,7 @@ class RunWork:
             text=loop.text if loop else "",
             steps=steps,
             tool_data=loop.tool_data if loop else {},
+            cost=self.host.run_cost,
         )
         self.host.rest()
         self.run.end(result)

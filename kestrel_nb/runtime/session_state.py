@@ -14,6 +14,7 @@ from ..protocol.sessions import (
     SessionStep,
     SessionSummary,
 )
+from .spending import Spending
 from .transcript import Transcript
 
 
@@ -35,6 +36,7 @@ class SessionState:
         self.approvals: list[ApprovalRecord] = list(detail.approvals)
         self.started: list[str] = list(detail.started)
         self.usage = detail.usage
+        self.spending = Spending(detail.spent)
         self.seq = detail.seq
         self.run_id = detail.run_id
         self.mark_written()
@@ -59,6 +61,7 @@ class SessionState:
             approvals=tuple(self.approvals),
             started=tuple(self.started),
             usage=self.usage,
+            spent=self.spending.entries,
             run_id=self.run_id,
             seq=self.seq,
         )
@@ -76,6 +79,7 @@ class SessionState:
             started=tuple(self.started),
             rules=tuple(self.rules),
             usage=self.usage,
+            spent=self.spending.entries,
         )
 
     def summary(self, *, is_running: bool, model: str) -> SessionSummary:
@@ -92,7 +96,13 @@ class SessionState:
             pending_approvals=len(self.pending),
             tenant_id=self.base.tenant_id,
             usage=self.usage,
+            cost=self.cost,
         )
+
+    @property
+    def cost(self) -> float | None:
+        """What all runs cost in US dollars, None when it is not known of every reply."""
+        return self.spending.cost if self.spending.usage == self.usage else None
 
     def append(self, message: ChatMessage) -> ChatMessage:
         """Add ``message``, made fit for the transcript; calls it answers are no longer begun."""

@@ -1,0 +1,59 @@
+"""What replies took: tokens by model, each reply at the price of the model that gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ..protocol.sessions import ModelUsage, Usage
+
+Price = Callable[[str, Usage], float | None]
+
+
+class Spending:
+    """Tokens and US dollars of many replies.
+
+    A reply is priced on its own, because some prices depend on the size of a request. One whose price is not known
+    yet is tried again with the next; until then what all of it costs is unknown.
+    """
+
+    def __init__(self, entries: Iterable[ModelUsage] = ()) -> None:
+        self._entries = {entry.model: entry for entry in entries}
+
+    @property
+    def entries(self) -> tuple[ModelUsage, ...]:
+        """One per model, the one used first first."""
+        return tuple(self._entries.values())
+
+    @property
+    def usage(self) -> Usage:
+        """All tokens together."""
+        return sum((entry.usage for entry in self._entries.values()), Usage())
+
+    def add(self, model: str, usage: Usage, price: Price | None) -> None:
+        """Count one reply of ``model``. A server that says nothing of tokens leaves nothing to count."""
+        if usage == Usage():
+            return
+        self.price_again(price)
+        entry = self._entries.get(model) or ModelUsage(model=model)
+        cost = price(model, usage) if price else None
+        self._entries[model] = replace(
+            entry,
+            usage=entry.usage + usage,
+            cost=entry.cost + (cost or 0.0),
+            unpriced=entry.unpriced + usage if cost is None else entry.unpriced,
+        )
+
+    def price_again(self, price: Price | None) -> None:
+        """Try once more to price what had no price."""
+        for entry in self.entries if price else ():
+            if entry.unpriced != Usage() and price and (cost := price(entry.model, entry.unpriced)) is not None:
+                self._entries[entry.model] = replace(entry, cost=entry.cost + cost, unpriced=Usage())
+
+    @property
+    def cost(self) -> float | None:
+        """What all of it costs in US dollars; None when nothing was counted, or a part has no known price."""
+        entries = self.entries
+        if not entries or any(entry.unpriced != Usage() for entry in entries):
+            return None
+        return sum(entry.cost for entry in entries)
