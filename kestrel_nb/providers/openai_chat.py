@@ -1,0 +1,173 @@
+"""OpenAI's Chat Completions, and what the many servers that speak like it need: the request, and the list of models.
+
+Nothing that a compatible server may refuse is sent unasked: the role ``system``, no ``strict``, no temperature.
+``openai_chat_stream.py`` reads the replies, ``openai_chat_messages.py`` writes the messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..protocol.errors import UsageError
+from ..protocol.messages import ChatMessage
+from ..protocol.sessions import ModelInfo
+from ..protocol.tools import ToolSchema
+from ..runtime.models import CompletionRequest, CompletionResponse
+from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .openai_chat_messages import encode_message
+from .openai_chat_stream import OpenAIChatParser, read_whole
+from .wire import WireRequest
+
+API = "openai-chat"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the API reference's rule for function names
+_OURS = ("messages", "tools")
+
+
+class OpenAIChatWire:
+    """Chat Completions as the model ``model`` speaks it.
+
+    ``extra_body`` is merged into the request's top level; a field that is None there is left out, so
+    ``{"stream_options": None}`` serves a server that refuses it (its replies then carry no usage).
+    ``max_tokens_field`` names the field of the token limit: OpenAI's own ``max_completion_tokens``, and for any other
+    host ``max_tokens``, the only one that most of them know. Raises UsageError for an ``extra_body`` that is not JSON.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        stamp: str,
+        extra_body: Mapping[str, Any] | None = None,
+        max_tokens_field: str | None = None,
+    ) -> None:
+        if taken := [name for name in _OURS if name in (extra_body or {})]:
+            raise UsageError(f"extra_body can't hold {' and '.join(taken)}: they come from the conversation")
+        elsewhere = "@" in stamp
+        self._stamp = stamp
+        self._max_tokens_field = max_tokens_field or ("max_tokens" if elsewhere else "max_completion_tokens")
+        options = {"include_usage": True} if elsewhere else {"include_usage": True, "include_obfuscation": False}
+        self._model = json_bytes(model)
+        self._stream_options = json_bytes(options)
+        self._extra = extra_fields(extra_body)
+        self._messages = KeptMessages(stamp)
+        self._tools = KeptTools(_tool)
+
+    @property
+    def api(self) -> str:
+        """The name of the format."""
+        return API
+
+    def key_headers(self, key: str) -> Mapping[str, str]:
+        """The header that carries the API key."""
+        return {"Authorization": f"Bearer {key}"}
+
+    def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
+        """The request as it is sent. Raises UsageError for a tool whose name the format does not take."""
+        fields = {"model": self._model, "messages": self._messages.of(request.messages)}
+        if request.tools:
+            fields["tools"] = self._tools.of(request.tools)
+        if request.temperature is not None:
+            fields["temperature"] = json_bytes(request.temperature)
+        if request.max_tokens is not None:
+            fields[self._max_tokens_field] = json_bytes(request.max_tokens)
+        if stream:
+            fields["stream"] = b"true"
+            fields["stream_options"] = self._stream_options
+        fields.update(self._extra)
+        return WireRequest(
+            path="/chat/completions",
+            body=json_object({name: value for name, value in fields.items() if value != b"null"}),
+        )
+
+    def parser(self) -> OpenAIChatParser:
+        """A parser for one streamed reply."""
+        return OpenAIChatParser(self._stamp)
+
+    def whole(self, body: bytes) -> CompletionResponse:
+        """A reply that came in one piece. Raises ModelRequestError."""
+        return read_whole(body, self._stamp)
+
+    def models_path(self, page: str | None) -> str:
+        """Where the server lists its models; all of them are on one page."""
+        return "/models"
+
+    def models(self, listing: Any) -> tuple[tuple[ModelInfo, ...], str | None]:
+        """The models of ``listing``, with what vLLM, llama.cpp, OpenRouter and others say of each."""
+        rows = listing.get("data") if isinstance(listing, Mapping) else listing
+        return tuple(_models(rows if isinstance(rows, list) else ())), None
+
+
+class KeptMessages:
+    """The ``messages`` array as bytes. What the last request had already is joined already."""
+
+    def __init__(self, stamp: str) -> None:
+        self._kept = KeptEncodings(lambda message: encode_message(message, stamp))
+        self._last: tuple[ChatMessage, ...] = ()
+        self._joined = b""
+        self._images: tuple[bytes, ...] = ()
+
+    def of(self, messages: tuple[ChatMessage, ...]) -> bytes:
+        """The array. Images of tools follow the last result of their turn, since results must stand together."""
+        known, joined, waiting = len(self._last), self._joined, self._images
+        if messages[:known] != self._last:  # compares identities first
+            known, joined, waiting = 0, b"", ()
+        pieces = [joined] if joined else []
+        for message in messages[known:]:
+            if waiting and message.role != "tool":
+                pieces += waiting
+                waiting = ()
+            encoded, images = self._kept.of(message)
+            if encoded:
+                pieces.append(encoded)
+            if images:
+                waiting = (*waiting, images)
+        self._last, self._joined, self._images = messages, b",".join(pieces), waiting
+        return json_array([self._joined, *waiting])
+
+
+def _tool(schema: ToolSchema) -> dict[str, Any]:
+    if not _NAME.fullmatch(schema.name):
+        raise UsageError(f'the model\'s server takes no tool named "{schema.name}"; use 1 to 64 of a-z A-Z 0-9 _ -')
+    return {
+        "type": "function",
+        "function": {
+            "name": schema.name,
+            "description": schema.description,
+            "parameters": schema.parameters,
+        },
+    }
+
+
+def _models(rows: Any) -> Iterator[ModelInfo]:
+    for row in rows:
+        name = row.get("id") if isinstance(row, Mapping) else None
+        if not isinstance(name, str) or not name:
+            continue
+        label = row.get("name")
+        yield ModelInfo(
+            id=name,
+            provider=API,
+            label=label if isinstance(label, str) and label else None,
+            context_window=_window(row),
+            supports_tools=_among("tools", row.get("supported_parameters")),
+            supports_reasoning=_among("reasoning", row.get("supported_parameters")),
+            supports_images=_among("image", _inner(row, "architecture").get("input_modalities")),
+        )
+
+
+def _window(row: Mapping[str, Any]) -> int | None:
+    """Tokens: vLLM's, OpenRouter's, Groq's, Mistral's and LM Studio's name for it, then llama.cpp's."""
+    found = [row.get(key) for key in ("max_model_len", "context_length", "context_window", "max_context_length")]
+    found += [_inner(row, "meta").get(key) for key in ("n_ctx", "n_ctx_train")]
+    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and n > 0), None)
+
+
+def _inner(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = row.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _among(word: str, words: Any) -> bool | None:
+    return word in words if isinstance(words, list) else None

@@ -1,0 +1,116 @@
+"""One message as Chat Completions wants it, encoded to bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from .encoding import json_bytes
+
+_NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def encode_message(message: ChatMessage, stamp: str) -> tuple[bytes, bytes]:
+    """The JSON of ``message`` (several objects with commas, or none), and the user message for its tools' images.
+
+    Reasoning and other opaque data go back only to ``stamp``, whose data they are.
+    """
+    if message.role == "tool":
+        return _tool_results(message)
+    if message.role == "assistant":
+        data = _assistant(message, own=message.provider == stamp)
+        return (json_bytes(data) if data else b""), b""
+    return json_bytes({"role": message.role, "content": _content(message)}), b""
+
+
+def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
+    """Plain text where it is only text: some servers take nothing else."""
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message.content
+    content: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, TextPart) and part.text:
+            content.append({"type": "text", "text": part.text})
+        elif isinstance(part, ImagePart):
+            content.append(_image(part))
+    return content
+
+
+def _image(image: ImagePart) -> dict[str, Any]:
+    url = image.url if image.url is not None else f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+# ---- what the model said ------------------------------------------------------------------------------------------
+
+
+def _assistant(message: ChatMessage, *, own: bool) -> dict[str, Any] | None:
+    """None for a turn that said nothing, which strict servers refuse to read."""
+    texts = [part for part in message.parts if isinstance(part, TextPart)]
+    refusal = "".join(part.text for part in texts if own and part.extra.get("refusal"))
+    content = "".join(part.text for part in texts if not (own and part.extra.get("refusal")))
+    calls = [_call(part, own=own) for part in message.tool_calls]
+    data: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+    if refusal:
+        data["refusal"] = refusal
+    if own:
+        data.update(_reasoning(message))
+    if calls:
+        data["tool_calls"] = calls
+    return data if content or len(data) > 2 else None
+
+
+def _call(call: ToolCallPart, *, own: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "id": call.id,
+        "type": "function",
+        "function": {
+            "name": _NOT_NAME.sub("_", call.name)[:64] or "unnamed",
+            "arguments": call.raw_arguments if call.raw_arguments.strip() else "{}",
+        },
+    }
+    if own and "extra_content" in call.extra:
+        data["extra_content"] = call.extra["extra_content"]
+    return data
+
+
+def _reasoning(message: ChatMessage) -> dict[str, Any]:
+    """What a server needs back of its own reasoning, under the names it used."""
+    data: dict[str, Any] = {}
+    for part in message.parts:
+        if not isinstance(part, ReasoningPart):
+            continue
+        field = part.extra.get("reasoning_field")
+        if field and part.text:
+            data[field] = data.get(field, "") + part.text
+        if details := part.extra.get("reasoning_details"):
+            data["reasoning_details"] = [*data.get("reasoning_details", ()), *details]
+    return data
+
+
+# ---- what the tools gave ------------------------------------------------------------------------------------------
+
+
+def _tool_results(message: ChatMessage) -> tuple[bytes, bytes]:
+    """One object for each result, text only, and one user message with all images."""
+    results: list[bytes] = []
+    shown: list[dict[str, Any]] = []
+    for part in message.tool_results:
+        results.append(json_bytes({"role": "tool", "tool_call_id": part.call_id, "content": _result_text(part)}))
+        if part.images:
+            shown.append({"type": "text", "text": f"Images from the tool {part.name} (call {part.call_id}):"})
+            shown += [_image(image) for image in part.images]
+    user = json_bytes({"role": "user", "content": shown}) if shown else b""
+    return b",".join(results), user
+
+
+def _result_text(result: ToolResultPart) -> str:
+    """The format has no flag for errors, and no images in results: both are said in words."""
+    text = result.content
+    if result.is_error and "error" not in text[:40].lower():
+        text = f"Error: {text}"
+    if result.images:
+        count = f"{len(result.images)} images follow" if len(result.images) > 1 else "1 image follows"
+        text = f"{text}\n[{count} in the next user message]".lstrip("\n")
+    return text
