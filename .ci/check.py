@@ -15,7 +15,7 @@ from pathlib import Path
 
 PYTHON = [sys.executable, "-m"]
 PYTEST = [*PYTHON, "pytest", "-q"]
-KERNEL, BROWSER = "tests/kernels", "tests/browser"
+KERNEL, BROWSER, PEERS = "tests/kernels", "tests/browser", "tests/peers"
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_STATE_HOME", "IPYTHONDIR")
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
@@ -24,8 +24,10 @@ LINT = {
     "ruff format": [*PYTHON, "ruff", "format", "--check", "."],
     "mypy": [*PYTHON, "mypy"],
 }
+INSTALL = {"peers, installed": [sys.executable, ".ci/peers.py"]}
 TESTS = {
-    "unit": [*PYTEST, "tests", f"--ignore={KERNEL}", f"--ignore={BROWSER}"],
+    "unit": [*PYTEST, "tests", f"--ignore={KERNEL}", f"--ignore={BROWSER}", f"--ignore={PEERS}"],
+    "peers": [*PYTEST, PEERS],
     "kernel": [*PYTEST, KERNEL],
     "notebook": [*PYTEST, "--nbval", "-W", "default", "notebooks"],
     "notebook, again": [*PYTEST, "--nbval", "-W", "default", "notebooks"],
@@ -76,7 +78,7 @@ def summary(results: dict[str, Counts]) -> bool:
         numbers = (
             f"{counts.passed:5} passed {counts.failed:4} failed {counts.skipped:4} skipped" if name in TESTS else ""
         )
-        print(f"{name:16}{numbers:38} {counts.seconds:6.0f} s  {'ok' if counts.ok else 'NOT OK'}")
+        print(f"{name:18}{numbers:38} {counts.seconds:6.0f} s  {'ok' if counts.ok else 'NOT OK'}")
     passed, failed, skipped = (
         sum(getattr(c, key) for c in results.values()) for key in ("passed", "failed", "skipped")
     )
@@ -88,7 +90,7 @@ def summary(results: dict[str, Counts]) -> bool:
 
 
 def main(chosen: list[str]) -> bool:
-    stages = {**LINT, **TESTS}
+    stages = {**LINT, **INSTALL, **TESTS}
     names = [name for name in stages if not chosen or name.split(",")[0] in chosen]
     results = {}
     with tempfile.TemporaryDirectory() as place:

@@ -1,6 +1,7 @@
 """The scripts behind ``make lab`` and ``make test``: what counts as passed, and how JupyterLab is started."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -106,3 +107,31 @@ def test_a_python_that_is_missing_or_too_old_is_said_in_one_line(tmp_path: Path)
         lines = [line for line in done.stderr.splitlines() if not re.match(r"make(\[\d+\])?:", line)]
         assert len(lines) == 1
         assert lines[0].startswith(said)
+
+
+def test_what_tests_talk_to_is_pinned_and_names_no_address() -> None:
+    lock = json.loads((ROOT / ".ci/peers/package-lock.json").read_text(encoding="utf-8"))
+    wanted = json.loads((ROOT / ".ci/peers/package.json").read_text(encoding="utf-8"))["dependencies"]
+    for name, version in wanted.items():
+        package = lock["packages"][f"node_modules/{name}"]
+        assert package["version"] == version
+        assert package["integrity"].startswith("sha512-")
+    assert not any("://" in path.read_text(encoding="utf-8") for path in (ROOT / ".ci/peers").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("script", "good"),
+    [
+        ("echo v20.15.0", True),
+        ("echo v24.1.0", True),
+        ("echo v20.14.9", False),
+        ("echo soon", False),
+        ("exit 1", False),
+    ],
+)
+def test_a_node_that_is_too_old_is_not_used(script: str, good: bool, tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    node.write_text(f"#!/bin/sh\n{script}\n")
+    node.chmod(0o755)
+    assert load("peers").is_new_enough(str(node)) is good
+    assert not load("peers").is_new_enough(str(tmp_path / "none"))
