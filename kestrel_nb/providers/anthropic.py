@@ -92,7 +92,7 @@ class AnthropicWire:
 
     def parser(self) -> AnthropicParser:
         """A parser for one streamed reply."""
-        return AnthropicParser(self._stamp)
+        return AnthropicParser(self._stamp, self.whole)
 
     def whole(self, body: bytes) -> CompletionResponse:
         """A reply that came in one piece. Raises ModelRequestError."""

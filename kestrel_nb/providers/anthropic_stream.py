@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -13,9 +13,8 @@ from ..protocol.json_text import jsonable
 from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, new_id
 from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse, TokenDelta
-from ..runtime.retry import model_http_error
-from .lines import SseSplitter
-from .wire import broken, truncated
+from .event_parser import EventParser, Whole, count_of, object_of, objects_of, read_json, reported, str_of
+from .wire import broken
 
 API: Final = "anthropic"
 
@@ -40,6 +39,7 @@ ERROR_STATUS: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+KNOWN: Final = frozenset(("text", "thinking", "redacted_thinking", "tool_use"))
 # What each kind of piece adds to its block: the piece's own key is also the block's.
 _PIECES: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
@@ -55,133 +55,119 @@ class _Block:
 
     @property
     def kind(self) -> str:
-        return _text(self.fields.get("type"))
+        return str_of(self.fields.get("type"))
 
 
-class AnthropicParser:
-    """Reads one streamed reply. ``stamp`` says who sent it."""
+class AnthropicParser(EventParser):
+    """Reads one streamed reply."""
 
-    def __init__(self, stamp: str) -> None:
-        self._stamp = stamp
-        self._events = SseSplitter()
+    def __init__(self, stamp: str, whole: Whole) -> None:
+        super().__init__(stamp, whole)
         self._blocks: list[_Block] = []
         self._open: dict[Any, _Block] = {}  # by the index that the server gives
         self._usage: dict[str, Any] = {}
         self._stop_reason = ""
         self._stop_details: Mapping[str, Any] = {}
         self._done = False
-        self._failure: ModelRequestError | None = None
 
     @property
     def done(self) -> bool:
         """True once ``message_stop`` came."""
         return self._done
 
-    def feed(self, data: bytes) -> Sequence[TokenDelta]:
-        """Take the next bytes, cut anywhere. Raises ModelRequestError for an error event and for what is no event.
-
-        What came before the error in the same bytes is given out first; then the next call raises it.
-        """
-        if self._failure is not None:
-            raise self._failure
-        deltas: list[TokenDelta] = []
-        try:
-            for event in self._events.feed(data):
-                if not self._done:
-                    self._event(_object(event.data, self._stamp), deltas)
-        except ModelRequestError as error:
-            if not deltas:
-                raise
-            self._failure = error
-        return deltas
-
-    def end(self) -> CompletionResponse:
-        """The reply. Raises a retryable error when ``message_stop`` did not come."""
-        if self._failure is not None:
-            raise self._failure
+    def _finished(self) -> CompletionResponse:
         if not self._done:
-            raise truncated(self._stamp)
-        return _response(self._blocks, self._stop_reason, self._stop_details, self._usage, self._stamp)
+            raise self._cut()
+        return _response(self._blocks, self._stop_reason, self._stop_details, self._usage, self.stamp)
 
-    def _event(self, event: Mapping[str, Any], deltas: list[TokenDelta]) -> None:
+    def _event(self, event: Any) -> Iterator[TokenDelta]:
+        if self._done:
+            return
+        event = object_of(event)
+        index = event.get("index")
         match event.get("type"):
             case "content_block_delta":
-                self._piece(event.get("index"), _mapping(event.get("delta")), deltas)
+                yield from self._piece(index, object_of(event.get("delta")))
             case "content_block_start":
-                self._start(event.get("index"), _mapping(event.get("content_block")), deltas)
+                yield from self._start(index, object_of(event.get("content_block")))
             case "content_block_stop":
-                block = self._open.pop(_key(event.get("index")), None)
-                if block is not None:
-                    block.closed = True
+                self._stop(index)
             case "message_start":
-                _count(self._usage, _mapping(event.get("message")).get("usage"))
+                _count(self._usage, object_of(event.get("message")).get("usage"))
             case "message_delta":
-                self._ending(event, deltas)
+                yield from self._ending(event)
             case "message_stop":
                 self._done = True
             case "error":
-                raise stream_error(event, self._stamp)
+                raise stream_error(event, self.stamp)
 
-    def _start(self, index: Any, fields: Mapping[str, Any], deltas: list[TokenDelta]) -> None:
+    def _start(self, index: Any, fields: Mapping[str, Any]) -> Iterator[TokenDelta]:
         block = _begin(fields)
         self._blocks.append(block)
         self._open[_key(index)] = block
         if block.call_id:
-            deltas.append(TokenDelta(call_id=block.call_id, tool=_text(fields.get("name")) or "unnamed"))
+            yield TokenDelta(call_id=block.call_id, tool=_name(block))
         elif block.kind in ("text", "thinking"):
-            _show(block, _text(fields.get(block.kind)), deltas)
+            yield from self._show(block, fields.get(block.kind))
 
-    def _piece(self, index: Any, piece: Mapping[str, Any], deltas: list[TokenDelta]) -> None:
-        kind = _text(piece.get("type"))
+    def _piece(self, index: Any, piece: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        kind = str_of(piece.get("type"))
         block = self._open.get(_key(index))
         if block is None:
             if kind not in _PIECES:
                 return  # more of a block that never began
-            self._start(index, {"type": _PIECES[kind]}, deltas)
+            yield from self._start(index, {"type": _PIECES[kind]})
             block = self._open[_key(index)]
         if kind in _PIECES and block.kind == _PIECES[kind]:
-            text = _text(piece.get(_PIECES[kind]))
-            block.pieces.append(text)
-            _show(block, text, deltas)
+            block.pieces.append(str_of(piece.get(block.kind)))
+            yield from self._show(block, piece.get(block.kind))
         elif kind == "input_json_delta":
-            text = _text(piece.get("partial_json"))
-            block.pieces.append(text)
-            if text and block.call_id:
-                deltas.append(TokenDelta(call_id=block.call_id, arguments=text))
+            block.pieces.append(str_of(piece.get("partial_json")))
+            if block.call_id and (shown := self._shown(piece.get("partial_json"))):
+                yield TokenDelta(call_id=block.call_id, arguments=shown)
         elif kind == "citations_delta":
-            block.fields["citations"] = [*(block.fields.get("citations") or ()), piece.get("citation")]
-        else:  # a signature, or what a newer server adds to its newer blocks
+            block.fields["citations"] = [*objects_of(block.fields.get("citations")), piece.get("citation")]
+        elif kind == "signature_delta" or block.kind not in KNOWN:  # or what a newer server adds to its newer blocks
             block.fields.update((name, value) for name, value in piece.items() if name != "type")
 
-    def _ending(self, event: Mapping[str, Any], deltas: list[TokenDelta]) -> None:
-        said = _mapping(event.get("delta"))
-        self._stop_reason = _text(said.get("stop_reason")) or self._stop_reason
-        self._stop_details = _mapping(said.get("stop_details")) or self._stop_details
+    def _show(self, block: _Block, text: Any) -> Iterator[TokenDelta]:
+        if shown := self._shown(text):
+            yield TokenDelta(text=shown) if block.kind == "text" else TokenDelta(reasoning=shown)
+
+    def _stop(self, index: Any) -> None:
+        block = self._open.pop(_key(index), None)
+        if block is not None:
+            block.closed = True
+
+    def _ending(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        said = object_of(event.get("delta"))
+        self._stop_reason = str_of(said.get("stop_reason")) or self._stop_reason
+        self._stop_details = object_of(said.get("stop_details")) or self._stop_details
         _count(self._usage, event.get("usage"))
-        if text := _why_refused(_mapping(said.get("stop_details"))):
-            deltas.append(TokenDelta(text=text))
+        if text := self._shown(said.get("stop_details") and _why_refused(self._stop_details)):
+            yield TokenDelta(text=text)
 
 
 def whole_reply(body: bytes, stamp: str) -> CompletionResponse:
     """A reply that came in one piece. Raises ModelRequestError for an error and for what is no reply."""
-    reply = _object(body.decode("utf-8", "replace"), stamp)
-    if reply.get("type") == "error" or "error" in reply:
+    reply = object_of(read_json(body.decode("utf-8-sig", "replace"), stamp))
+    if reply.get("type") == "error" or reply.get("error"):
         raise stream_error(reply, stamp)
     content = reply.get("content")
     if not isinstance(content, list):
         raise broken(stamp, "sent something that is no reply: it has no content")
-    blocks = [_begin(_mapping(fields)) for fields in content]
+    blocks = [_begin(object_of(fields)) for fields in content]
     for block in blocks:
         block.closed = True
     usage: dict[str, Any] = {}
     _count(usage, reply.get("usage"))
-    return _response(blocks, _text(reply.get("stop_reason")), _mapping(reply.get("stop_details")), usage, stamp)
+    return _response(blocks, str_of(reply.get("stop_reason")), object_of(reply.get("stop_details")), usage, stamp)
 
 
 def stream_error(event: Mapping[str, Any], stamp: str) -> ModelRequestError:
     """The error that an ``error`` event tells of, as if it had come with its status."""
-    kind = _text(_mapping(event.get("error")).get("type"))
-    return model_http_error(ERROR_STATUS.get(kind, 500), json.dumps(event), provider=stamp)
+    error = event.get("error")
+    return reported(error, stamp, ERROR_STATUS.get(str_of(object_of(error).get("type")), 500))
 
 
 # ---- blocks to parts ------------------------------------------------------------------------------------------------
@@ -190,13 +176,8 @@ def stream_error(event: Mapping[str, Any], stamp: str) -> ModelRequestError:
 def _begin(fields: Mapping[str, Any]) -> _Block:
     block = _Block(dict(fields))
     if block.kind == "tool_use":
-        block.call_id = _text(fields.get("id")) or new_id("call")
+        block.call_id = str_of(fields.get("id")) or new_id("call")
     return block
-
-
-def _show(block: _Block, text: str, deltas: list[TokenDelta]) -> None:
-    if text:
-        deltas.append(TokenDelta(text=text) if block.kind == "text" else TokenDelta(reasoning=text))
 
 
 def _response(
@@ -223,10 +204,10 @@ def _part(block: _Block, legal: bool) -> Part | None:
     more = "".join(block.pieces)
     match block.kind:
         case "text":
-            text = _text(block.fields.get("text")) + more
+            text = str_of(block.fields.get("text")) + more
             return TextPart(text=text, extra=_extra(block, "text")) if text else None
         case "thinking":
-            text = _text(block.fields.get("thinking")) + more
+            text = str_of(block.fields.get("thinking")) + more
             return ReasoningPart(text=text, extra=_extra(block, "thinking"))
         case "redacted_thinking":
             return ReasoningPart(text="", redacted=True, extra=_extra(block))
@@ -239,7 +220,7 @@ def _part(block: _Block, legal: bool) -> Part | None:
 def _call(block: _Block, more: str, legal: bool) -> ToolCallPart:
     given = block.fields.get("input")
     raw = more if more.strip() else given if isinstance(given, str) else _json_text(given or {})
-    call = parse_call(block.call_id, _text(block.fields.get("name")) or "unnamed", raw if raw.strip() else "{}")
+    call = parse_call(block.call_id, _name(block), raw if raw.strip() else "{}")
     if legal and not block.closed and not more.strip():
         call = replace(call, arguments=None, problem="the reply ended before the arguments of this call began")
     return replace(call, extra=_extra(block, "id", "name", "input"))
@@ -265,7 +246,7 @@ def _extra(block: _Block, *known: str) -> dict[str, Any]:
 
 
 def _why_refused(details: Mapping[str, Any]) -> str:
-    return _text(details.get("explanation"))
+    return str_of(details.get("explanation"))
 
 
 # ---- usage ----------------------------------------------------------------------------------------------------------
@@ -273,32 +254,23 @@ def _why_refused(details: Mapping[str, Any]) -> str:
 
 def _count(kept: dict[str, Any], usage: Any) -> None:
     """Later counts replace earlier ones: each is of the whole reply so far."""
-    kept.update((name, value) for name, value in _mapping(usage).items() if value is not None)
+    kept.update((name, value) for name, value in object_of(usage).items() if value is not None)
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:
-    read = _number(said.get("cache_read_input_tokens"))
-    written = _number(said.get("cache_creation_input_tokens"))
+    read = count_of(said.get("cache_read_input_tokens"))
+    written = count_of(said.get("cache_creation_input_tokens"))
     return Usage(
-        input_tokens=_number(said.get("input_tokens")) + read + written,
-        output_tokens=_number(said.get("output_tokens")),
+        input_tokens=count_of(said.get("input_tokens")) + read + written,
+        output_tokens=count_of(said.get("output_tokens")),
         cache_read_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=_number(_mapping(said.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning_tokens=count_of(object_of(said.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
-# ---- JSON of unknown form -------------------------------------------------------------------------------------------
-
-
-def _object(text: str, stamp: str) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise broken(stamp, "sent an event that is not JSON") from None
-    if not isinstance(data, dict):
-        raise broken(stamp, "sent an event that is no object")
-    return data
+def _name(block: _Block) -> str:
+    return str_of(block.fields.get("name")) or "unnamed"
 
 
 def _json_text(value: Any) -> str:
@@ -310,15 +282,3 @@ def _json_text(value: Any) -> str:
 
 def _key(index: Any) -> Any:
     return index if isinstance(index, (int, str)) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
