@@ -58,7 +58,7 @@ class ModelRequestError(ModelError):
     """A request to a model failed.
 
     ``status`` is the HTTP status or None, ``retryable`` whether another try may help, and ``retry_after_ms`` how long
-    the server asked to wait, in milliseconds.
+    the server asked to wait, in milliseconds. ``request_id`` is what the server calls the request, for its support.
     """
 
     default_code = "model_request_failed"
@@ -70,12 +70,14 @@ class ModelRequestError(ModelError):
         status: int | None = None,
         retryable: bool = False,
         retry_after_ms: float | None = None,
+        request_id: str | None = None,
         code: str | None = None,
     ) -> None:
         super().__init__(message, code=code)
         self.status = status
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
+        self.request_id = request_id
 
 
 class ToolError(KestrelError):

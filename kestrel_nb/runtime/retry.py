@@ -8,6 +8,7 @@ import json
 import math
 import random as _random
 import re
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -99,18 +100,45 @@ def model_http_error(
         status=status,
         retryable=_is_retryable(status, body, lowered),
         retry_after_ms=_retry_after(lowered, body),
+        request_id=request_id(lowered),
     )
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """What the server calls the request, from headers with names in lower case."""
+    for name in ("request-id", "x-request-id"):
+        value = headers.get(name, "")
+        if re.fullmatch(r"[\x21-\x7e]{1,200}", value):
+            return value
+    return None
 
 
 def model_network_error(
     error: BaseException, provider: str = "the model", *, secrets: Iterable[str] = ()
 ) -> ModelRequestError:
     """The error for a connection that failed, stalled or broke. Retryable, unless the address itself is wrong."""
+    if distrust := _distrust(error):
+        return ModelRequestError(
+            f"the certificate of {provider} is not trusted ({_shown(distrust, secrets)}); nothing was sent. Check the "
+            "base URL; for an authority of your own set SSL_CERT_FILE to its certificate",
+            code="untrusted_certificate",
+        )
     text = _shown(f"{type(error).__name__}: {error}".rstrip(": "), secrets)
     return ModelRequestError(
         f"{provider} could not be reached or broke off ({text}); check the network and the base URL",
         retryable=type(error).__name__ not in _HOPELESS,
     )
+
+
+def _distrust(error: BaseException | None) -> str | None:
+    """What is wrong with a server's certificate, if that is why ``error`` came about."""
+    for _ in range(10):
+        if error is None:
+            return None
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message or str(error)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 _HOPELESS = frozenset(("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"))
@@ -189,9 +217,13 @@ def _plain(text: str) -> str:
 
 
 def _shown(text: str, secrets: Iterable[str]) -> str:
-    masked = Masker.from_environment().mask(Masker(secrets).mask(text[:20_000]))
-    words = " ".join(_KEY_ECHO.sub("***", masked).split())
+    words = " ".join(masked_words(text[:20_000], secrets).split())
     return words if len(words) <= MAX_TEXT else words[: MAX_TEXT - 1] + "…"
+
+
+def masked_words(text: str, secrets: Iterable[str]) -> str:
+    """``text`` of a server without keys: those of the environment, ``secrets``, and what looks like one."""
+    return _KEY_ECHO.sub("***", Masker.from_environment().mask(Masker(secrets).mask(text)))
 
 
 # ---- how long the server asks to wait ---------------------------------------------------------------------------
