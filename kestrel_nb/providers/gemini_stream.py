@@ -1,0 +1,196 @@
+"""Google Gemini as replies: parts of candidates to deltas and parts, with their signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ..protocol.codec import parse_call
+from ..protocol.errors import ModelRequestError
+from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, new_id
+from ..protocol.sessions import Usage
+from ..runtime.models import CompletionResponse, TokenDelta
+from ..runtime.truncation import clean_text
+from .encoding import json_bytes
+from .event_parser import EventParser, Whole, count_of, object_of, objects_of, reported, str_of
+from .wire import broken
+
+API: Final = "gemini"
+SIGNATURE: Final = "thoughtSignature"
+
+_LENGTH: Final = frozenset(("MAX_TOKENS", "CONTINUATION"))
+_FILTERED: Final = frozenset(
+    (
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MODEL_ARMOR",
+        "ESCALATION",
+    )
+)
+_FAILED: Final = frozenset(
+    (
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "OTHER",
+    )
+)
+_MALFORMED: Final = "MALFORMED_FUNCTION_CALL"
+_GIVEN_BEGINNING = re.compile(r"_+[0-9.:-]")
+
+MayRetry = Callable[[bool], bool]
+
+
+class GeminiParser(EventParser):
+    """Reads one streamed reply.
+
+    The format has no end mark: a reply is complete when a finish reason came and the body ended, so nothing that
+    follows the reason is lost. Neighbouring pieces of plain text become one part; a part with a signature stays alone,
+    even when its text is empty. ``may_retry`` is told of each reply whether it was a malformed call, and says whether
+    such a one is worth another try.
+    """
+
+    def __init__(self, stamp: str, whole: Whole, may_retry: MayRetry) -> None:
+        super().__init__(stamp, whole)
+        self._may_retry = may_retry
+        self._parts: list[Part] = []
+        self._finish = ""
+        self._why = ""
+        self._blocked = False
+        self._usage: Mapping[str, Any] = {}
+
+    @property
+    def done(self) -> bool:
+        """Never before the body ended."""
+        return False
+
+    def _event(self, event: Any) -> Iterator[TokenDelta]:
+        for response in event if isinstance(event, list) else [event]:
+            yield from self.take(response)
+
+    def take(self, response: Any) -> Iterator[TokenDelta]:
+        """One GenerateContentResponse. Raises ModelRequestError for an error in its place."""
+        if not isinstance(response, Mapping):
+            return
+        if response.get("error"):
+            raise failure(response["error"], self.stamp)
+        self._usage = object_of(response.get("usageMetadata")) or self._usage
+        self._blocked = self._blocked or bool(str_of(object_of(response.get("promptFeedback")).get("blockReason")))
+        for candidate in objects_of(response.get("candidates"))[:1]:
+            for part in objects_of(object_of(candidate.get("content")).get("parts")):
+                yield from self._part(part)
+            self._finish = str_of(candidate.get("finishReason")) or self._finish
+            self._why = str_of(candidate.get("finishMessage")) or self._why
+
+    # ---- parts --------------------------------------------------------------------------------------------------
+
+    def _part(self, part: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        extra = {SIGNATURE: part[SIGNATURE]} if part.get(SIGNATURE) else {}
+        if isinstance(part.get("functionCall"), Mapping):
+            yield from self._call(part["functionCall"], extra)
+        elif "text" in part or set(part) <= {SIGNATURE, "thought"}:
+            yield from self._text(str_of(part.get("text")), extra, thought=part.get("thought") is True)
+        else:
+            self._parts.append(OpaquePart(api=API, value=dict(part)))
+
+    def _text(self, text: str, extra: Mapping[str, Any], *, thought: bool) -> Iterator[TokenDelta]:
+        kind = ReasoningPart if thought else TextPart
+        last = self._parts[-1] if self._parts else None
+        if extra:
+            self._parts.append(kind(text=text, extra=extra))
+        elif text and isinstance(last, (TextPart, ReasoningPart)) and isinstance(last, kind) and not last.extra:
+            self._parts[-1] = replace(last, text=last.text + text)
+        elif text:
+            self._parts.append(kind(text=text))
+        if shown := self._shown(text):
+            yield TokenDelta(reasoning=shown) if thought else TokenDelta(text=shown)
+
+    def _call(self, call: Mapping[str, Any], extra: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        id = str_of(call.get("id"))
+        arguments = call.get("args")
+        raw = "{}" if arguments is None else json_bytes(arguments).decode()
+        part = parse_call(id or new_id("call"), own_name(str_of(call.get("name"))), raw)
+        part = replace(part, extra={**({"id": id} if id else {}), **extra})
+        self._parts.append(part)
+        yield TokenDelta(call_id=part.id, tool=part.name, arguments=part.raw_arguments)
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def _finished(self) -> CompletionResponse:
+        if not self._finish and not self._blocked:
+            raise self._cut()
+        return self.reply()
+
+    def reply(self) -> CompletionResponse:
+        """What was taken so far, as a complete reply. Raises ModelRequestError for a finish that is a failure."""
+        again = self._may_retry(self._finish == _MALFORMED)
+        if self._finish in _FAILED:
+            why = f": {self._why}" if self._why else ""
+            error = reported(f"the reply ended with {self._finish}{why}", self.stamp, 500)
+            raise ModelRequestError(str(error), retryable=again, code=self._finish.lower())
+        parts = tuple(map(cleaned, self._parts))
+        return CompletionResponse(
+            parts=parts,
+            usage=usage_of(self._usage),
+            finish_reason=self._reason(any(isinstance(part, ToolCallPart) for part in parts)),
+            provider=self.stamp,
+        )
+
+    def _reason(self, calls: bool) -> str:
+        """Why the reply ended. Calls win over every word but those of a reply that is not whole."""
+        if self._finish in _LENGTH:
+            return "length"
+        if self._finish in _FILTERED or self._finish.startswith("IMAGE_") or (self._blocked and not self._finish):
+            return "content_filter"
+        if calls:
+            return "tool_calls"
+        return "stop" if self._finish in ("STOP", "") else self._finish
+
+
+def whole_reply(body: Any, parser: GeminiParser) -> CompletionResponse:
+    """The reply in a body that is one response, or an array of a stream's. Raises ModelRequestError."""
+    responses = body if isinstance(body, list) else [body]
+    if not any(isinstance(r, Mapping) and r.keys() & {"candidates", "promptFeedback", "error"} for r in responses):
+        raise broken(parser.stamp, "sent a reply that is not a response")
+    for response in responses:
+        for _ in parser.take(response):
+            pass
+    return parser.reply()
+
+
+def own_name(name: str) -> str:
+    """The tool's name again, without the underscore that was put before it for Gemini."""
+    return name[1:] if _GIVEN_BEGINNING.match(name) else name
+
+
+def cleaned(part: Part) -> Part:
+    """``part`` with the halves of surrogate pairs joined, which two pieces may have brought."""
+    if isinstance(part, (TextPart, ReasoningPart)):
+        text = clean_text(part.text)
+        return part if text == part.text else replace(part, text=text)
+    return part
+
+
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """Tokens. Gemini counts thoughts and the prompts of its own tools apart; here they are output and input."""
+    thoughts = count_of(usage.get("thoughtsTokenCount"))
+    return Usage(
+        input_tokens=count_of(usage.get("promptTokenCount")) + count_of(usage.get("toolUsePromptTokenCount")),
+        output_tokens=count_of(usage.get("candidatesTokenCount")) + thoughts,
+        cache_read_tokens=count_of(usage.get("cachedContentTokenCount")),
+        reasoning_tokens=thoughts,
+    )
+
+
+def failure(error: Any, stamp: str) -> ModelRequestError:
+    """The error that ``error`` reports; its code is the HTTP status that it would have had."""
+    code = count_of(object_of(error).get("code"))
+    return reported(error, stamp, code if 400 <= code <= 599 else 500)
