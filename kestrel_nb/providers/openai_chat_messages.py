@@ -7,6 +7,7 @@ from typing import Any
 
 from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from .encoding import json_bytes
+from .images import base64_image
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -38,7 +39,8 @@ def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
 
 
 def _image(image: ImagePart) -> dict[str, Any]:
-    url = image.url if image.url is not None else f"data:{image.media_type};base64,{image.data}"
+    media_type, data = base64_image(image)
+    url = image.url if data is None else f"data:{media_type};base64,{data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 

@@ -164,27 +164,31 @@ class ChatReply:
         function = piece.get("function") or {}
         name, arguments = function.get("name") or "", _argument_text(function.get("arguments"))
         theirs, index = piece.get("id") or "", _index(piece)
-        call = self._find(theirs, index)
+        call = self._find(theirs, index, name)
+        if call is not None and theirs == call.theirs != "" and arguments and arguments == "".join(call.pieces):
+            return  # the whole call is said again
         if call is None or _another(call, theirs, name, arguments, apart):
             call = self._begin_call(theirs, index)
         if call is not self._open:
             self._flush()
             self._open = call
-        if theirs and not call.theirs:
-            call.theirs = theirs
+        call.theirs = call.theirs or theirs
         call.name = call.name or name
         if arguments:
             call.pieces.append(arguments)
         if extra := piece.get("extra_content"):  # Gemini's signature, as its compatible endpoint sends it
             call.extra["extra_content"] = extra
 
-    def _find(self, theirs: str, index: int | None) -> Segment | None:
-        """The call that a piece may belong to: by index, by id, or with neither the last one."""
-        for call in reversed(self._calls):
-            if index is not None and call.index is not None:
-                if call.index == index:
-                    return call
-            elif not theirs or theirs == call.theirs:
+    def _find(self, theirs: str, index: int | None, name: str) -> Segment | None:
+        """The call that a piece may belong to: by its index, by its id, or with neither the last one."""
+        calls = self._calls[::-1]
+        if index is not None and (found := [call for call in calls if call.index == index]):
+            return found[0]
+        for call in calls:
+            free = index is None or call.index is None
+            if not theirs and free:
+                return call
+            if theirs and ((theirs == call.theirs and (free or not name)) or (free and not call.theirs and not name)):
                 return call
         return None
 
@@ -230,8 +234,10 @@ def _another(call: Segment, theirs: str, name: str, arguments: str, apart: bool)
         return True
     if not name or not call.name:
         return False
-    if apart or name != call.name:
+    if apart:
         return True
+    if name != call.name:
+        return not theirs
     return arguments.lstrip().startswith("{") and _is_object("".join(call.pieces))
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from ..protocol.errors import CodecError, ModelRequestError
 from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse, TokenDelta
-from ..runtime.retry import model_http_error
-from .lines import BOM, MAX_LINE_BYTES, SseSplitter, too_long
+from .event_parser import count_of, object_of, reported
+from .lines import SseSplitter
 from .openai_chat_reply import ChatReply
 from .wire import broken, truncated
 
@@ -35,8 +35,7 @@ class OpenAIChatParser:
     """Reads one streamed reply.
 
     It is complete with ``[DONE]``, or with a finish reason where a server leaves ``[DONE]`` out; the usage, which comes
-    between the two, may then be missing and counts as zero. A server that answers with one JSON object, although a
-    stream was asked for, is read too. Pieces of one kind that arrive together become one delta.
+    between the two, may then be missing and counts as zero. Pieces of one kind that arrive together become one delta.
     """
 
     def __init__(self, provider: str) -> None:
@@ -46,8 +45,6 @@ class OpenAIChatParser:
         self._failure: ModelRequestError | None = None
         self._finish: str | None = None
         self._usage: Any = None
-        self._start: bytes | None = b""  # what came before the first character that is not blank
-        self._body: bytearray | None = None  # of a reply that is no stream
         self._done = False
 
     @property
@@ -58,13 +55,6 @@ class OpenAIChatParser:
     def feed(self, data: bytes) -> Sequence[TokenDelta]:
         """Take the next bytes. An error that follows text in the same bytes is raised by ``end``: the text was said."""
         if self._done:
-            return ()
-        if self._start is not None:
-            data = self._begin(data)
-        if self._body is not None:
-            self._body += data
-            if len(self._body) > MAX_LINE_BYTES:
-                raise too_long()
             return ()
         try:
             for event in self._splitter.feed(data):
@@ -84,8 +74,6 @@ class OpenAIChatParser:
         """The whole reply. Raises ModelRequestError when the server reported one, or stopped too early."""
         if self._failure is not None:
             raise self._failure
-        if self._body is not None:
-            return read_whole(bytes(self._body), self._provider)
         if not self._done and self._finish is None:
             raise truncated(self._provider)
         return self._response()
@@ -100,17 +88,6 @@ class OpenAIChatParser:
         return self._response()
 
     # ---- events ---------------------------------------------------------------------------------------------------
-
-    def _begin(self, data: bytes) -> bytes:
-        data = (self._start or b"") + data
-        first = data.removeprefix(BOM).lstrip()[:1]
-        if not first or BOM.startswith(first):
-            self._start = data
-            return b""
-        self._start = None
-        if first in b"{[":
-            self._body = bytearray()
-        return data
 
     def _event(self, text: str, name: str) -> None:
         try:
@@ -172,7 +149,7 @@ class OpenAIChatParser:
             raise self._error(chunk)
 
     def _error(self, error: Any) -> ModelRequestError:
-        return model_http_error(_status(error), json.dumps({"error": error}), provider=self._provider)
+        return reported(error, self._provider, _status(error))
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
@@ -199,28 +176,18 @@ def read_usage(usage: Any) -> Usage:
     """Tokens as counted by the server; what it does not say is 0."""
     if not isinstance(usage, Mapping):
         return Usage()
-    given, made = _details(usage, "prompt_tokens_details"), _details(usage, "completion_tokens_details")
-    prompt, output = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    reasoning = _count(made, "reasoning_tokens")
-    if reasoning and _count(usage, "total_tokens") == prompt + output + reasoning:  # xAI counts them apart
+    prompt, output = count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens"))
+    given, made = object_of(usage.get("prompt_tokens_details")), object_of(usage.get("completion_tokens_details"))
+    reasoning = count_of(made.get("reasoning_tokens"))
+    if reasoning and usage.get("total_tokens") == prompt + output + reasoning:  # xAI counts them apart
         output += reasoning
     return Usage(
         input_tokens=prompt,
         output_tokens=output,
-        cache_read_tokens=_count(given, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens"),
-        cache_write_tokens=_count(given, "cache_write_tokens"),
+        cache_read_tokens=count_of(given.get("cached_tokens")) or count_of(usage.get("prompt_cache_hit_tokens")),
+        cache_write_tokens=count_of(given.get("cache_write_tokens")),
         reasoning_tokens=reasoning,
     )
-
-
-def _details(usage: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = usage.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(usage: Mapping[str, Any], key: str) -> int:
-    value = usage.get(key)
-    return int(value) if isinstance(value, (int, float)) and 0 < value < 1e15 else 0
 
 
 _STATUS = {
