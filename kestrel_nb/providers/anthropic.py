@@ -13,10 +13,10 @@ from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
 from .anthropic_blocks import block
 from .anthropic_stream import API, AnthropicParser, whole_reply
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .encoding import KeptEncodings, KeptTools, checked_tokens, extra_fields, json_array, json_bytes, json_object
 from .wire import WireRequest
 
-VERSION: Final = "2023-06-01"  # of the API, as Anthropic's reference asks for it
+_VERSION: Final = {"anthropic-version": "2023-06-01"}  # the one version that Anthropic's reference names
 PAGE_MODELS: Final = 1000  # the most that one page of the model list may hold
 
 # ``max_tokens`` must be sent, and more than the model can write is refused. These are the limits of Anthropic's model
@@ -43,6 +43,8 @@ class AnthropicWire:
     over 32,000. ``cache`` marks the system prompt and the last two turns of the person for the server's prompt
     cache: writing costs a quarter more than plain input, reading a tenth, so it pays from the second step of a run on.
     It is on for Anthropic's own server and off for others, which may not know the mark.
+
+    Raises UsageError for an option that can't be.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class AnthropicWire:
         self._model = model
         self._stamp = stamp
         self._extra = extra_fields(extra_body)
-        self._max_tokens = max_tokens or output_limit(model)
+        self._max_tokens = checked_tokens("max_tokens", max_tokens) or output_limit(model)
         self._cache = (stamp == API if cache is None else cache) and "cache_control" not in self._extra
         self._kept = KeptEncodings(self._blocks)
         self._tools = KeptTools(_tool)
@@ -68,8 +70,8 @@ class AnthropicWire:
         return API
 
     def key_headers(self, key: str) -> Mapping[str, str]:
-        """The header that carries the API key."""
-        return {"x-api-key": key}
+        """The header that carries the API key, and the version, which the list of models needs too."""
+        return {"x-api-key": key, **_VERSION}
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for an image that the format can't carry."""
@@ -88,7 +90,7 @@ class AnthropicWire:
         if stream:
             fields["stream"] = b"true"
         body = json_object(fields | self._extra)
-        return WireRequest(path="/v1/messages", body=body, headers={"anthropic-version": VERSION})
+        return WireRequest(path="/v1/messages", body=body, headers=_VERSION)
 
     def parser(self) -> AnthropicParser:
         """A parser for one streamed reply."""

@@ -75,3 +75,10 @@ def extra_fields(extra_body: Mapping[str, Any] | None) -> dict[str, bytes]:
         return {name: json_bytes(value) for name, value in (extra_body or {}).items()}
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"extra_body can't be written as JSON ({error}); give plain values") from None
+
+
+def checked_tokens(name: str, count: int | None) -> int | None:
+    """``count`` if it can be a number of tokens. Raises UsageError otherwise."""
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise UsageError(f"{name} is a number of tokens, 1 or more; not {count!r:.40}")
+    return count

@@ -11,7 +11,7 @@ from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart,
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .encoding import KeptEncodings, KeptTools, checked_tokens, extra_fields, json_array, json_bytes, json_object
 from .event_parser import count_of, object_of, objects_of, str_of
 from .images import base64_image
 from .ollama_stream import API, OllamaParser, whole_reply
@@ -31,6 +31,7 @@ class OllamaWire:
 
     ``num_ctx`` is the context in tokens with which the server loads the model. Without it the server takes a default
     of its own, often 4,096, and silently drops the beginning of a longer conversation: set it for agents.
+    Raises UsageError for one that can't be.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class OllamaWire:
         self._stamp = stamp
         extra = dict(extra_body or {})
         self._options = dict(object_of(extra.pop("options", None)))
-        if num_ctx is not None:
+        if checked_tokens("num_ctx", num_ctx) is not None:
             self._options.setdefault("num_ctx", num_ctx)
         self._extra = extra_fields(extra)
         extra_fields(self._options)
