@@ -20,6 +20,9 @@ from .signals import CancelSignal
 
 RETRYABLE_STATUS: Final = frozenset((408, 409, 425, 429))  # and every 5xx, 529 ("overloaded") among them
 MAX_TEXT: Final = 500  # characters of a server's own words in our message
+TOO_LONG: Final = (
+    "the conversation is too long for this model; take back a part of it with %kestrel rewind, or begin a new session"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +91,21 @@ def model_http_error(
 ) -> ModelRequestError:
     """The error for a response with ``status``: the server's own words, bounded and masked, and what to do.
 
-    ``secrets`` are keys to mask beside those of the environment. An account without balance is not retryable.
+    ``secrets`` are keys to mask beside those of the environment. An account without balance is not retryable. A
+    request that is too long for the model has the code ``context_exceeded``.
     """
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     body = _parse(body_text)
-    text = _shown(" ".join(_texts(body)) or _plain(body_text), secrets)
-    hint = _HINTS.get(status, "")
+    said = " ".join(_texts(body)) or _plain(body_text)
+    text = _shown(said, secrets)
+    too_long = _is_too_long(status, body, said)
+    hint = TOO_LONG if too_long else _HINTS.get(status, "")
     message = f"{provider} answered {status}{': ' + text if text else ''}{'; ' + hint if hint else ''}"
     return ModelRequestError(
         message,
         status=status,
-        retryable=_is_retryable(status, body, lowered),
+        retryable=not too_long and _is_retryable(status, body, lowered),
+        code="context_exceeded" if too_long else None,
         retry_after_ms=_retry_after(lowered, body),
         request_id=request_id(lowered),
     )
@@ -147,8 +154,16 @@ _HINTS = {
     402: "check the account's balance",
     403: "check what the API key may do",
     404: "check the model's name and the base URL",
-    413: "the conversation is too long for this server; start a new session or rewind",
 }
+# How servers say that a request exceeds the context window: their codes, and their words in the form of "prompt is
+# too long", "maximum context length is", "input length exceeds the context length".
+_TOO_LONG_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "request_too_large"))
+_TOO_LONG_WORDS = re.compile(
+    r"(?:prompt|input|conversation) (?:is |was )?too (?:long|large)|maximum (?:context|prompt) length"
+    r"|(?:exceed|overflow|larger than|longer than)[^.]{0,100}context|context[^.]{0,60}(?:exceed|overflow)"
+    r"|input token count.{0,40}exceeds|reduce the length of the (?:messages|prompt|input)",
+    re.IGNORECASE,
+)
 _NO_BALANCE = re.compile(
     r"insufficient\w*(?:quota|balance|credit|fund)|billing|exceeded_current_quota|quota_exceeded|credit_balance",
     re.IGNORECASE,
@@ -167,6 +182,17 @@ def _is_retryable(status: int, body: Any, headers: Mapping[str, str]) -> bool:
     if said in ("true", "false"):
         return said == "true"
     return status in RETRYABLE_STATUS or 500 <= status <= 599
+
+
+def _is_too_long(status: int, body: Any, said: str) -> bool:
+    """Whether the request did not fit the model. Limits on tokens per minute come with 429 and are none of that."""
+    if status in (401, 402, 403, 404, 429):
+        return False
+    return (
+        status == 413
+        or not _TOO_LONG_CODES.isdisjoint(_codes(body))
+        or _TOO_LONG_WORDS.search(said[:20_000]) is not None
+    )
 
 
 def _parse(text: str) -> Any:

@@ -122,6 +122,43 @@ def test_not_retryable(status: int) -> None:
     assert str(status) in str(error)
 
 
+TOO_LONG = [
+    (400, {"error": {"code": "context_length_exceeded", "message": "Too much."}}),
+    (400, {"error": {"message": "This model's maximum context length is 8192 tokens. However, you asked for more."}}),
+    (400, {"error": {"code": 400, "type": "exceed_context_size_error", "message": "n_prompt_tokens 9000"}}),
+    (400, {"error": {"message": "the request exceeds the available context size, try increasing it"}}),
+    (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8"}}),
+    (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
+    (413, {}),
+    (400, {"error": {"status": "INVALID_ARGUMENT", "message": "The input token count (9) exceeds the maximum (8)."}}),
+    (500, {"error": "the input length exceeds the context length"}),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), TOO_LONG)
+def test_a_conversation_that_is_too_long_says_what_to_do(status: int, body: dict[str, object]) -> None:
+    error = model_http_error(status, json.dumps(body))
+    assert (error.code, error.retryable) == ("context_exceeded", False)
+    assert "%kestrel rewind" in str(error)
+    assert "new session" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (429, "Request too large for the model on tokens per min: the context exceeds the limit."),
+        (400, "max_tokens is too large: this model writes at most 4096 tokens"),
+        (400, "Invalid schema for a function in this context"),
+        (400, "messages: text content blocks must be non-empty"),
+        (404, "no such model; its context length is unknown"),
+    ],
+)
+def test_other_refusals_do_not_advise_to_rewind(status: int, message: str) -> None:
+    error = model_http_error(status, json.dumps({"error": {"message": message}}))
+    assert error.code == "model_request_failed"
+    assert "rewind" not in str(error)
+
+
 @pytest.mark.parametrize(
     "error",
     [
