@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from ..protocol.errors import UsageError
@@ -30,6 +31,8 @@ from .wire import WireRequest, broken
 
 NO_SIGNATURE: Final = "skip_thought_signature_validator"  # Google's own word for a call that it did not write
 BASE_PATH: Final = "/v1beta/"
+
+T = TypeVar("T", dict[str, Any], list[Any])
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _NEEDS_BEGINNING = re.compile(r"_*[0-9.:-]")
@@ -62,12 +65,11 @@ class GeminiWire:
     api = API
 
     def __init__(self, model: str, *, stamp: str, extra_body: Mapping[str, Any] | None = None) -> None:
-        extra = dict(extra_body or {})
         self.model = model.removeprefix("models/")
         self.stamp = stamp
-        self._config = extra.pop("generationConfig", None) or {}
-        self._extra_tools = [json_bytes(tool) for tool in extra.pop("tools", None) or ()]
-        self._extra = extra_fields(extra)
+        self._extra = extra_fields(extra_body)
+        self._config = _taken(self._extra, "generationConfig", dict)
+        self._extra_tools = [json_bytes(tool) for tool in _taken(self._extra, "tools", list)]
         self._kept = KeptEncodings(self._encoded)
         self._tools = KeptTools(declaration)
         self._malformed = False  # the last reply ended with a call that the model had written wrongly
@@ -164,6 +166,14 @@ class GeminiWire:
             return _Kept("user", parts, parts, {}, tuple(result.call_id for result in results))
         parts = tuple(said_parts(message.parts))
         return _Kept("user", parts, parts, {})
+
+
+def _taken(fields: dict[str, bytes], name: str, kind: type[T]) -> T:
+    """The field ``name`` taken out of ``fields``, or an empty one. Raises UsageError when it is of another kind."""
+    value = json.loads(fields.pop(name, b"null"))
+    if value is not None and not isinstance(value, kind):
+        raise UsageError(f"{name} in extra_body must be {'an object' if kind is dict else 'an array'}")
+    return kind() if value is None else value
 
 
 def content(role: str, parts: Iterable[bytes]) -> bytes:

@@ -46,6 +46,8 @@ _FAILED: Final = frozenset(
 _MALFORMED: Final = "MALFORMED_FUNCTION_CALL"
 _GIVEN_BEGINNING = re.compile(r"_+[0-9.:-]")
 
+_SAYS_SOMETHING: Final = ("candidates", "promptFeedback", "error")
+
 MayRetry = Callable[[bool], bool]
 
 
@@ -62,6 +64,8 @@ class GeminiParser(EventParser):
         super().__init__(stamp, whole)
         self._may_retry = may_retry
         self._parts: list[Part] = []
+        self._plain: list[str] = []  # pieces of unsigned text, or thought, that go on
+        self._thinks = False
         self._finish = ""
         self._why = ""
         self._blocked = False
@@ -80,7 +84,7 @@ class GeminiParser(EventParser):
         """One GenerateContentResponse. Raises ModelRequestError for an error in its place."""
         if not isinstance(response, Mapping):
             return
-        if response.get("error"):
+        if response.get("error") is not None:
             raise failure(response["error"], self.stamp)
         self._usage = object_of(response.get("usageMetadata")) or self._usage
         self._blocked = self._blocked or bool(str_of(object_of(response.get("promptFeedback")).get("blockReason")))
@@ -99,19 +103,25 @@ class GeminiParser(EventParser):
         elif "text" in part or set(part) <= {SIGNATURE, "thought"}:
             yield from self._text(str_of(part.get("text")), extra, thought=part.get("thought") is True)
         else:
+            self._close()
             self._parts.append(OpaquePart(api=API, value=dict(part)))
 
     def _text(self, text: str, extra: Mapping[str, Any], *, thought: bool) -> Iterator[TokenDelta]:
-        kind = ReasoningPart if thought else TextPart
-        last = self._parts[-1] if self._parts else None
+        if extra or thought != self._thinks:
+            self._close()
+        self._thinks = thought
         if extra:
-            self._parts.append(kind(text=text, extra=extra))
-        elif text and isinstance(last, (TextPart, ReasoningPart)) and isinstance(last, kind) and not last.extra:
-            self._parts[-1] = replace(last, text=last.text + text)
+            self._parts.append(spoken(text, thought, extra))
         elif text:
-            self._parts.append(kind(text=text))
+            self._plain.append(text)
         if shown := self._shown(text):
             yield TokenDelta(reasoning=shown) if thought else TokenDelta(text=shown)
+
+    def _close(self) -> None:
+        """The plain pieces so far are a part."""
+        if self._plain:
+            self._parts.append(spoken("".join(self._plain), self._thinks, {}))
+            self._plain = []
 
     def _call(self, call: Mapping[str, Any], extra: Mapping[str, Any]) -> Iterator[TokenDelta]:
         id = str_of(call.get("id"))
@@ -119,6 +129,7 @@ class GeminiParser(EventParser):
         raw = "{}" if arguments is None else json_bytes(arguments).decode()
         part = parse_call(id or new_id("call"), own_name(str_of(call.get("name"))), raw)
         part = replace(part, extra={**({"id": id} if id else {}), **extra})
+        self._close()
         self._parts.append(part)
         yield TokenDelta(call_id=part.id, tool=part.name, arguments=part.raw_arguments)
 
@@ -134,9 +145,10 @@ class GeminiParser(EventParser):
         again = self._may_retry(self._finish == _MALFORMED)
         if self._finish in _FAILED:
             why = f": {self._why}" if self._why else ""
-            error = reported(f"the reply ended with {self._finish}{why}", self.stamp, 500)
-            raise ModelRequestError(str(error), retryable=again, code=self._finish.lower())
-        parts = tuple(map(cleaned, self._parts))
+            text = f"{self.stamp} ended its reply with {self._finish}{why}"
+            raise ModelRequestError(text, retryable=again, code=self._finish.lower())
+        self._close()
+        parts = tuple(self._parts)
         return CompletionResponse(
             parts=parts,
             usage=usage_of(self._usage),
@@ -158,7 +170,7 @@ class GeminiParser(EventParser):
 def whole_reply(body: Any, parser: GeminiParser) -> CompletionResponse:
     """The reply in a body that is one response, or an array of a stream's. Raises ModelRequestError."""
     responses = body if isinstance(body, list) else [body]
-    if not any(isinstance(r, Mapping) and r.keys() & {"candidates", "promptFeedback", "error"} for r in responses):
+    if not any(object_of(response).get(key) is not None for response in responses for key in _SAYS_SOMETHING):
         raise broken(parser.stamp, "sent a reply that is not a response")
     for response in responses:
         for _ in parser.take(response):
@@ -171,12 +183,9 @@ def own_name(name: str) -> str:
     return name[1:] if _GIVEN_BEGINNING.match(name) else name
 
 
-def cleaned(part: Part) -> Part:
-    """``part`` with the halves of surrogate pairs joined, which two pieces may have brought."""
-    if isinstance(part, (TextPart, ReasoningPart)):
-        text = clean_text(part.text)
-        return part if text == part.text else replace(part, text=text)
-    return part
+def spoken(text: str, thought: bool, extra: Mapping[str, Any]) -> TextPart | ReasoningPart:
+    """Text or thought; the halves of surrogate pairs that two pieces brought are joined."""
+    return (ReasoningPart if thought else TextPart)(text=clean_text(text), extra=extra)
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:

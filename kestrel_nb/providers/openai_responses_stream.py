@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..protocol.codec import parse_call
@@ -42,11 +42,14 @@ class _Slot:
     item: Mapping[str, Any]
     call_id: str
     closed: bool = False
-    text: str = ""
-    refusal: str = ""
-    reasoning: str = ""
-    arguments: str = ""
     named: bool = False
+    pieces: dict[str, list[str]] = field(default_factory=dict)  # of text, refusal, reasoning and arguments
+
+    def add(self, kind: str, piece: str) -> None:
+        self.pieces.setdefault(kind, []).append(piece)
+
+    def joined(self, kind: str) -> str:
+        return "".join(self.pieces.get(kind, ()))
 
     def whole(self) -> Mapping[str, Any]:
         """The finished item; one that was never finished is made of its deltas."""
@@ -54,12 +57,12 @@ class _Slot:
             return self.item
         kind = self.item.get("type")
         if kind == "function_call":
-            return {**self.item, "arguments": self.arguments}
+            return {**self.item, "arguments": self.joined("arguments")}
         if kind == "reasoning":
-            return {**self.item, "summary": [{"type": "summary_text", "text": self.reasoning}]}
-        content: list[Any] = [{"type": "output_text", "text": self.text, "annotations": []}] if self.text else []
-        content += [{"type": "refusal", "refusal": self.refusal}] if self.refusal else []
-        return {**self.item, "content": content}
+            return {**self.item, "summary": [{"type": "summary_text", "text": self.joined("reasoning")}]}
+        texts = [{"type": "output_text", "text": text, "annotations": []} for text in [self.joined("text")] if text]
+        refusals = [{"type": "refusal", "refusal": text} for text in [self.joined("refusal")] if text]
+        return {**self.item, "content": [*texts, *refusals]}
 
 
 class ResponsesParser(EventParser):
@@ -86,7 +89,7 @@ class ResponsesParser(EventParser):
         if self.done or not isinstance(event, Mapping):
             return ()
         kind = str_of(event.get("type"))
-        if kind == "error" or (not kind and event.get("error")):
+        if kind == "error" or (not kind and event.get("error") is not None):
             raise failure(event.get("error") or event, self.stamp)
         if kind in _TEXT:
             return self._text(event, refusal=kind == "response.refusal.delta")
@@ -140,7 +143,7 @@ class ResponsesParser(EventParser):
         slot.closed = True
         yield from self._named(slot)
         arguments = str_of(item.get("arguments"))
-        if item.get("type") == "function_call" and arguments and not slot.arguments:
+        if item.get("type") == "function_call" and arguments and "arguments" not in slot.pieces:
             yield TokenDelta(call_id=slot.call_id, tool=str_of(item.get("name")), arguments=arguments)
 
     def _named(self, slot: _Slot) -> Iterator[TokenDelta]:
@@ -154,24 +157,21 @@ class ResponsesParser(EventParser):
 
     def _text(self, event: Mapping[str, Any], *, refusal: bool) -> Iterator[TokenDelta]:
         slot = self._slot(event)
-        if refusal:
-            slot.refusal += str_of(event.get("delta"))
-        else:
-            slot.text += str_of(event.get("delta"))
+        slot.add("refusal" if refusal else "text", str_of(event.get("delta")))
         if shown := self._shown(event.get("delta")):
             yield TokenDelta(text=shown)
 
     def _reasoning(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
         slot = self._slot(event)
-        slot.reasoning += str_of(event.get("delta"))
+        slot.add("reasoning", str_of(event.get("delta")))
         if shown := self._shown(event.get("delta")):
             yield TokenDelta(reasoning=shown)
 
     def _arguments(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
         slot = self._slot(event)
         piece = str_of(event.get("delta"))
-        slot.arguments += piece
         if piece:
+            slot.add("arguments", piece)
             yield TokenDelta(call_id=slot.call_id, tool=str_of(slot.item.get("name")), arguments=piece)
 
     # ---- the end ------------------------------------------------------------------------------------------------
