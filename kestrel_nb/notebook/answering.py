@@ -62,7 +62,7 @@ class PersonAnswers:
 
     def on_event(self, event: SessionEvent) -> None:
         """Begin to ask, or stop asking what was answered."""
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, ApprovalRequested) and self._broker.is_open(event.request.id):
             self._asking[event.request.id] = asyncio.ensure_future(self._ask(event.request))
         elif isinstance(event, ApprovalResolved) and (task := self._asking.pop(event.request.id, None)):
             task.cancel()

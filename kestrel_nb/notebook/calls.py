@@ -168,7 +168,7 @@ def _resolved(row: Block, event: ev.ApprovalResolved) -> Block:
     changed = [] if decision.arguments is None else _changed(asked, decision.arguments)
     answer = {
         "approved": decision.approved is True,
-        "by": event.answered_by,
+        "by": event.recorded_by or event.answered_by,
         "reason": visible(decision.reason or "")[:2000],
         "changed": changed if decision.approved else [],
         "remember": decision.remember if decision.approved else None,

@@ -67,6 +67,7 @@ class RunPython:
         permission="ask",
         category="notebook",
         deterministic=False,
+        in_kernel=True,
     )
 
     def __init__(self, state: NotebookState) -> None:

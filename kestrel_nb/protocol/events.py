@@ -197,12 +197,13 @@ class ApprovalRequested(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalResolved(SessionEvent):
-    """A question was answered, or closed without an answer."""
+    """A question was answered, or closed without an answer. ``recorded_by``: see ``ApprovalRecord``."""
 
     type: ClassVar[str] = "approval.resolved"
     request: ApprovalRequest
     decision: ApprovalDecision
     answered_by: AnsweredBy
+    recorded_by: AnsweredBy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,12 +115,13 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRecord:
-    """A question with its answer, as history keeps it."""
+    """A question with its answer, as history keeps it. ``recorded_by``: who had given an answer that a cassette played."""
 
     request: ApprovalRequest
     decision: ApprovalDecision
     answered_by: AnsweredBy
     at: float
+    recorded_by: AnsweredBy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,8 +155,15 @@ class ApprovalBroker:
         with self._lock:
             self._waiting[item.request.id] = item
 
-    def resolve(self, id: str, decision: ApprovalDecision, *, answered_by: AnsweredBy = "code") -> ApprovalRecord:
-        """Answer the question ``id``.
+    def resolve(
+        self,
+        id: str,
+        decision: ApprovalDecision,
+        *,
+        answered_by: AnsweredBy = "code",
+        recorded_by: AnsweredBy | None = None,
+    ) -> ApprovalRecord:
+        """Answer the question ``id``; ``recorded_by`` is who gave an answer that is played from a recording.
 
         Raises ApprovalError: ``approval_not_found``, ``approval_closed`` (somebody was first) or
         ``invalid_arguments`` (the edited arguments don't fit; the question stays open).
@@ -176,7 +183,7 @@ class ApprovalBroker:
             problem = item.check(edited)
             if problem:
                 raise ApprovalError(problem, code="invalid_arguments")
-        record = self._take(id, decision, answered_by)
+        record = self._take(id, decision, answered_by, recorded_by)
         if record is None:
             raise self._gone(id)
         try:
@@ -212,7 +219,9 @@ class ApprovalBroker:
         if item and record:
             item.settle(record)
 
-    def _take(self, id: str, decision: ApprovalDecision, by: AnsweredBy) -> ApprovalRecord | None:
+    def _take(
+        self, id: str, decision: ApprovalDecision, by: AnsweredBy, recorded_by: AnsweredBy | None = None
+    ) -> ApprovalRecord | None:
         """Claim the question, atomically; None when it was claimed before."""
         with self._lock:
             item = self._waiting.pop(id, None)
@@ -220,7 +229,9 @@ class ApprovalBroker:
                 return None
             if decision.arguments is not None and not decision.approved:
                 decision = replace(decision, arguments=None)
-            record = ApprovalRecord(request=item.request, decision=decision, answered_by=by, at=time.time())
+            record = ApprovalRecord(
+                request=item.request, decision=decision, answered_by=by, at=time.time(), recorded_by=recorded_by
+            )
             self._history.append(record)
             return record
 

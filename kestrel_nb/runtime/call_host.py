@@ -11,6 +11,7 @@ from ..protocol.events import SessionEvent
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule
 from ..protocol.tools import ToolSchema
 from .approvals import AnswerPoll, ApprovalBroker, ApprovalHandler
+from .interception import Interceptor
 from .permissions import PermissionResolver
 from .secrets import Masker
 from .tool_policy import ToolPolicy
@@ -34,7 +35,8 @@ class CallHost(ToolSession, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSettings:
-    """What the application decides for all calls. ``to_data`` turns values such as DataFrames into JSON data."""
+    """What the application decides for all calls. ``to_data`` turns values such as DataFrames into JSON data;
+    ``intercept`` says, for each run as it begins, what records or plays it."""
 
     tools: ToolRegistry
     broker: ApprovalBroker
@@ -45,3 +47,4 @@ class CallSettings:
     poll_answer: AnswerPoll | None = None
     to_data: Callable[[Any], Any] | None = None
     policy: ToolPolicy = field(default_factory=ToolPolicy)
+    intercept: Callable[[], Interceptor | None] | None = None

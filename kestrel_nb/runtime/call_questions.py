@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..protocol.errors import CancelledByUser
+from ..protocol.errors import ApprovalError, CancelledByUser
 from ..protocol.events import ApprovalRequested, ApprovalResolved
 from ..protocol.messages import JsonObject, ToolCallPart, new_id
 from ..protocol.sessions import ApprovalRecord, ApprovalRequest, PermissionRule, fingerprint
@@ -16,6 +16,7 @@ from ..protocol.tools import PREVIEW_TYPES, Preview
 from .call_data import copied
 from .call_host import CallHost, CallSettings
 from .execution import failure_text, in_daemon_thread
+from .interception import PlayedAnswer
 from .permissions import decide
 from .signals import CancelSignal, until_cancelled
 from .tools import PreviewingTool, Tool, ToolContext
@@ -61,20 +62,41 @@ class CallQuestions:
         return shown, None
 
     async def ask(
-        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, reason: str, preview: Preview | None
+        self,
+        tool: Tool,
+        call: ToolCallPart,
+        arguments: JsonObject,
+        reason: str,
+        preview: Preview | None,
+        played: PlayedAnswer | None = None,
     ) -> ApprovalRecord:
-        """Put the question and wait. It is stored before it is shown, and its answer before anything runs."""
+        """Put the question and wait. It is stored before it is shown, and its answer before anything runs.
+
+        A ``played`` answer is given before anybody hears of the question; one that does not fit any more is none.
+        """
         request = self._request(call, arguments, reason, preview)
         question = self.settings.broker.ask(request, lambda edited: self.objection(tool, edited))
         try:
             await self.host.question_opened(request)
+            over = played is not None and self._play(request, played)
             self.host.emit(ApprovalRequested, run_id=self.run_id, request=request)
-            record = await question.wait(self.signal, handler=self.settings.approve, poll=self.settings.poll_answer)
+            handler = None if over else self.settings.approve
+            record = await question.wait(self.signal, handler=handler, poll=self.settings.poll_answer)
         except BaseException:
             question.close()
             raise
         await take_answer(self.host, record, self.run_id)
         return record
+
+    def _play(self, request: ApprovalRequest, played: PlayedAnswer) -> bool:
+        """Give the recorded answer; False when it can't be taken."""
+        try:
+            self.settings.broker.resolve(
+                request.id, played.decision, answered_by="cassette", recorded_by=played.recorded_by
+            )
+        except ApprovalError:
+            return False
+        return True
 
     def _request(
         self, call: ToolCallPart, arguments: JsonObject, reason: str, preview: Preview | None
@@ -110,7 +132,14 @@ class CallQuestions:
 async def take_answer(host: CallHost, record: ApprovalRecord, run_id: str) -> None:
     """Tell of an answer and keep what follows from it."""
     request, decision = record.request, record.decision
-    host.emit(ApprovalResolved, run_id=run_id, request=request, decision=decision, answered_by=record.answered_by)
+    host.emit(
+        ApprovalResolved,
+        run_id=run_id,
+        request=request,
+        decision=decision,
+        answered_by=record.answered_by,
+        recorded_by=record.recorded_by,
+    )
     if decision.approved and decision.remember == "session":
         host.add_rule(PermissionRule(tool=request.tool, action="auto", scope="session"))
     await host.question_closed(record)
@@ -131,9 +160,9 @@ def invalid(tool: Tool, arguments: JsonObject | None) -> str:
 
 def declined_text(record: ApprovalRecord) -> str:
     """What the model reads of a decline; no error, and apart from a question that nobody answered."""
-    reason = record.decision.reason
-    if record.answered_by == "timeout":
+    reason, by = record.decision.reason, record.recorded_by or record.answered_by
+    if by == "timeout":
         return f"not run: nobody answered the question in time ({reason})"
-    if record.answered_by == "policy":
+    if by == "policy":
         return f"declined: the policy for runs without a person ({reason or 'deny'}) declined this call."
     return "declined: the user declined this call" + (f". Reason: {reason}" if reason else ".")

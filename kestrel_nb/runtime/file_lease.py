@@ -30,8 +30,9 @@ logger = logging.getLogger(__name__)
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(fd: int) -> bool:
-        """Lock one byte far behind the text: Windows keeps others from reading what is locked."""
+    def try_lock(fd: int) -> bool:
+        """Lock the open file; False when somebody else holds it. Closing ``fd`` lets it go."""
+        # One byte far behind the text: Windows keeps others from reading what is locked.
         os.lseek(fd, 1 << 30, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -41,7 +42,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _lock(fd: int) -> bool:
+    def try_lock(fd: int) -> bool:
+        """Lock the open file; False when somebody else holds it. Closing ``fd`` lets it go."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -92,7 +94,7 @@ def _locked(disk: Disk, path: str) -> int | None:
     for _ in range(_TRIES):
         fd = disk.call(os.open, path, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
         try:
-            mine = _lock(fd) and _is_at(disk, fd, path)  # else it was deleted before the lock was there
+            mine = try_lock(fd) and _is_at(disk, fd, path)  # else it was deleted before the lock was there
             if mine:
                 disk.call(os.ftruncate, fd, 0)
                 disk.call(os.lseek, fd, 0, os.SEEK_SET)
@@ -141,7 +143,7 @@ def owner(disk: Disk, path: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        if _lock(fd):
+        if try_lock(fd):
             return None
         disk.call(os.lseek, fd, 0, os.SEEK_SET)
         return _named(disk.call(os.read, fd, 4096))

@@ -25,6 +25,7 @@ from .approvals import ApprovalBroker, ApprovalHandler
 from .call_host import CallSettings
 from .forking import fork_title, forked
 from .guards import Guards, SessionGuard, SessionGuardContext
+from .interception import Interceptor
 from .listeners import EventListener, Listeners
 from .models import ModelRegistry
 from .permissions import PermissionResolver
@@ -70,6 +71,7 @@ class SessionManagerOptions:
     price: Price | None = None  # what one reply of a model costs in US dollars
     prices_ready: Callable[[], Awaitable[None]] | None = None  # awaited before a run ends whose cost is not known yet
     ready: Callable[[], Awaitable[None]] | None = None  # awaited by every run before its first step
+    intercept: Callable[[], Interceptor | None] | None = None  # asked by every run what records or plays it
 
 
 class SessionManager:
@@ -101,6 +103,7 @@ class SessionManager:
             poll_answer=(lambda request: shared.take_answer(request.session_id, request.id)) if shared else None,
             to_data=options.to_data,
             policy=options.tool_policy,
+            intercept=options.intercept,
         )
         return SessionServices(
             models=options.models,

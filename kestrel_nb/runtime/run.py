@@ -10,6 +10,7 @@ from typing import Any
 from ..protocol.errors import UsageError
 from ..protocol.sessions import RunResult
 from .approvals import ApprovalHandler
+from .interception import Interceptor
 from .signals import CancelSignal
 
 
@@ -21,6 +22,7 @@ class RunOptions:
     max_steps: int | None = None
     approve: ApprovalHandler | None = None
     tools: tuple[str, ...] | None = None  # names that the model is offered; None: the session's
+    interceptor: Interceptor | None = None  # what records or plays this run; None: the application's
 
     def __post_init__(self) -> None:
         if self.max_steps is not None and self.max_steps < 1:

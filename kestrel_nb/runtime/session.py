@@ -20,6 +20,8 @@ from ..protocol.sessions import (
     SessionDetail,
     Usage,
 )
+from .interception import Interceptor
+from .models import LanguageModel
 from .prompts import title_from_input
 from .run import Run, RunOptions
 from .session_host import SessionServices
@@ -216,7 +218,12 @@ class AgentSession(OwnedSession):
         settings = self._services.calls
         if options and options.approve:
             settings = replace(settings, approve=options.approve)
-        return ToolCalls(settings=settings, host=self, run_id=run_id, signal=CancelSignal(), begun=begun)
+        interceptor = options.interceptor if options else None
+        if interceptor is None and settings.intercept is not None:
+            interceptor = settings.intercept()
+        return ToolCalls(
+            settings=settings, host=self, run_id=run_id, signal=CancelSignal(), begun=begun, interceptor=interceptor
+        )
 
     def _begin(self, calls: ToolCalls, options: RunOptions | None, *, input: str, resumed: bool = False) -> Run:
         services = self._services
@@ -232,7 +239,7 @@ class AgentSession(OwnedSession):
             host=self,
             calls=calls,
             ready=services.ready,
-            find_model=lambda: services.models.get(self._run_model or None),
+            find_model=lambda: self._find_model(calls.interceptor),
             max_steps=(options and options.max_steps) or services.max_steps,
             retry=services.retry,
             masker=services.calls.masker,
@@ -241,6 +248,12 @@ class AgentSession(OwnedSession):
         )
         self._task = asyncio.get_running_loop().create_task(work.work())  # the loop's own reference is weak
         return run
+
+    def _find_model(self, interceptor: Interceptor | None) -> LanguageModel:
+        models, id = self._services.models, self._run_model
+        if interceptor is None or not id:
+            return models.get(id or None)
+        return interceptor.model(id, lambda: models.get(id), self.workspace)
 
     def leave_questions(self) -> None:
         """The run ends: nobody answers its questions any more."""

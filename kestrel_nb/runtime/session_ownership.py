@@ -155,6 +155,7 @@ class OwnedSession(SessionHost, ABC):
             request=request,
             decision=decision,
             answered_by=record.answered_by,
+            recorded_by=record.recorded_by,
         )
         if decision.approved and decision.remember == "session":
             self.add_rule(PermissionRule(tool=request.tool, action="auto", scope="session"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -30,7 +30,8 @@ from ..protocol.tools import DiffPreview, PermissionDecision, Preview, TodoItem
 from .call_data import JsonData, copied, is_large, json_data
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
-from .execution import Failure, Stopped, execute, in_daemon_thread
+from .execution import Failure, Outcome, Stopped, execute, in_daemon_thread
+from .interception import Intercepted, Interceptor, otherwise
 from .permissions import decide, default_permission
 from .signals import CancelSignal, until_cancelled
 from .tools import Tool, ToolContext, ToolExecutionResult
@@ -71,6 +72,7 @@ class ToolCalls:
     signal: CancelSignal
     asks_nobody: bool = False  # a direct call from the user's own code counts as approved by it
     begun: frozenset[str] = frozenset()
+    interceptor: Interceptor | None = None
     questions: CallQuestions = field(init=False)
     _executing: set[str] = field(default_factory=set, init=False)
     _ended: set[str] = field(default_factory=set, init=False)
@@ -147,7 +149,11 @@ class ToolCalls:
                 return self.fail(call, self._mask(problem))
             if self.signal.cancelled:
                 return self.skip(call, STOPPED, "cancelled")
-            record = await self.questions.ask(tool, call, arguments, reason, preview)
+            seen, port = self._seen(tool, call, arguments), self.interceptor
+            played = port.answer(seen) if port else None
+            record = await self.questions.ask(tool, call, arguments, reason, preview, played)
+            if port:
+                port.answered(seen, record)
         if self.signal.cancelled or record.answered_by == "cancel":
             return self.skip(call, f"{STOPPED} before it could begin", "cancelled")
         if not record.decision.approved:
@@ -196,7 +202,7 @@ class ToolCalls:
         self._emit(ToolStarted, call_id=call.id, tool=call.name, arguments=arguments)
         began = time.perf_counter()
         self._executing.add(call.id)
-        outcome = await execute(tool, copied(arguments), self._context(call, preview))
+        outcome = await self._outcome(tool, call, arguments, preview, asked=asked)
         if isinstance(outcome, Failure):
             text = self._mask(outcome.text)
             ended = self.fail(call, text, arguments=arguments, note=note, code=outcome.code)
@@ -206,6 +212,45 @@ class ToolCalls:
             ended = await self._finish(call, outcome, (time.perf_counter() - began) * 1000, note)
         self._executing.discard(call.id)  # not before: whoever cancels this meanwhile must hear that the tool ran
         return ended
+
+    async def _outcome(
+        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, preview: Preview | None, *, asked: bool
+    ) -> Outcome:
+        """Execute ``tool``, or take the recorded outcome of exactly this call."""
+        port, context = self.interceptor, self._context(call, preview)
+        if port is None or not port.keeps(tool.schema):
+            return await execute(tool, copied(arguments), context)
+        seen = self._seen(tool, call, arguments)
+        played = port.result(seen, asked=asked)
+        if played is None:
+            return port.executed(seen, await self._plain(await execute(tool, copied(arguments), context)))
+        if not tool.schema.in_kernel:
+            return played
+        now = await execute(tool, copied(arguments), context)
+        if isinstance(now, Stopped):
+            return now
+        if difference := otherwise(played, now):
+            text = self._mask(f"{call.name} {difference}")
+            self._emit(Notice, level="warning", code="played_otherwise", text=text)
+        return played
+
+    def _seen(self, tool: Tool, call: ToolCallPart, arguments: JsonObject) -> Intercepted:
+        return Intercepted(call=call, schema=tool.schema, arguments=arguments, workspace=self.host.workspace)
+
+    async def _plain(self, outcome: Outcome) -> Outcome:
+        """``outcome`` with its data as JSON, without keys: what may be recorded. Data that is no JSON is left out."""
+        if isinstance(outcome, Failure):
+            return replace(outcome, text=self._mask(outcome.text))
+        if isinstance(outcome, Stopped):
+            return outcome
+        data = outcome.data
+        try:
+            large = data is not None and is_large(data)
+            kept = None if data is None else await self._json_later(data) if large else self._json(data)
+        except Exception:
+            return outcome  # what it is told of that is said where the result is finished
+        content = self._mask(clean_text(outcome.content))
+        return replace(outcome, content=content, data=None if kept is None else kept.value)
 
     def _stopped(self, call: ToolCallPart, outcome: Stopped) -> CallOutcome:
         if outcome.still_running:
