@@ -6,16 +6,16 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..protocol.codec import loads
 from ..protocol.errors import CodecError, ModelRequestError, UsageError
 from ..protocol.sessions import ModelInfo
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
 from ..runtime.retry import masked_words, model_http_error, request_id
-from ..runtime.secrets import looks_like_key
+from ..runtime.secrets import keep_secret, looks_like_key
 from .address import Timeouts, checked_base_url
-from .wire import Wire, WireParser
+from .wire import TellingWire, Wire, WireParser, WireRequest
 
 if TYPE_CHECKING:
     from .http import Answer, Server, Transport
@@ -67,6 +67,8 @@ class RemoteModel:
         self._own_secrets = tuple(
             value for name, value in self._own_headers.items() if looks_like_key(name.replace("-", "_"))
         )
+        for secret in (*self._own_secrets, *((api_key,) if isinstance(api_key, str) else ())):
+            keep_secret(secret)
         self._transport = transport
         self._timeouts = timeouts or Timeouts()
         self._stream = stream
@@ -79,6 +81,12 @@ class RemoteModel:
     def info(self) -> ModelInfo:
         """What lists show."""
         return self._info
+
+    def learn(self, found: ModelInfo) -> None:
+        """Take what is known in ``found`` of this model: by a listing of its server, or another list."""
+        names = ("label", "context_window", "supports_tools", "supports_reasoning", "supports_images")
+        known = {name: value for name in names if (value := getattr(found, name)) is not None}
+        self._info = replace(self._info, **known)
 
     @property
     def _server(self) -> Server:
@@ -144,7 +152,14 @@ class RemoteModel:
     async def _refusal(self, answer: Answer, path: str, secrets: tuple[str, ...]) -> ModelRequestError:
         if 300 <= answer.status < 400:
             return self._redirect(answer, path)
-        return model_http_error(answer.status, await answer.words(), answer.headers, self._name, secrets=secrets)
+        words = await answer.words()
+        error = model_http_error(answer.status, words, answer.headers, self._name, secrets=secrets)
+        hint = self._wire.hint(answer.status, words) if isinstance(self._wire, TellingWire) else None
+        refused = getattr(self._api_key, "refused", None)
+        hint = hint or (refused() if refused and answer.status == 401 else None)
+        if hint:
+            error.args = (f"{error}; {hint}",)
+        return error
 
     def _redirect(self, answer: Answer, path: str) -> ModelRequestError:
         target = re.sub(r"[\s?#].*", "", answer.headers.get("location", ""), flags=re.DOTALL)
@@ -187,6 +202,8 @@ class RemoteModel:
                 f"the API key for {self._name} holds spaces or characters that no key has; copy it again",
                 code="no_api_key",
             )
+        if self._api_key is not None:
+            keep_secret(key)
         return key.strip()
 
     # ---- the list of models -------------------------------------------------------------------------------------
@@ -200,17 +217,29 @@ class RemoteModel:
             found += models
             if page is None:
                 break
+        if isinstance(self._wire, TellingWire):
+            found = [await self._detailed(model, self._wire) for model in found]
         prefix = self._info.id.removesuffix(self._model)
         return [replace(model, id=prefix + model.id, provider=self._info.provider) for model in found]
 
     async def _page(self, page: str | None) -> tuple[tuple[ModelInfo, ...], str | None]:
-        path = self._wire.models_path(page)
-        headers, secrets = self._headers({})
-        async with self._server.exchange("GET", path, headers, secrets=secrets) as answer:
+        return self._wire.models(await self._json("GET", WireRequest(path=self._wire.models_path(page), body=b"")))
+
+    async def _detailed(self, model: ModelInfo, wire: TellingWire) -> ModelInfo:
+        """``model`` with what a second request tells; one that the server can't tell of stays as listed."""
+        try:
+            return wire.detailed(model, await self._json("POST", wire.details(model.id)))
+        except ModelRequestError:
+            return model
+
+    async def _json(self, method: str, asked: WireRequest) -> Any:
+        path = asked.path
+        headers, secrets = self._headers(asked.headers)
+        async with self._server.exchange(method, path, headers, asked.body, secrets=secrets) as answer:
             try:
                 if not 200 <= answer.status < 300:
                     raise await self._refusal(answer, path, secrets)
-                return self._wire.models(loads((await answer.whole()).decode("utf-8", "replace")))
+                return loads((await answer.whole()).decode("utf-8", "replace"))
             except CodecError:
                 raise ModelRequestError(
                     f"{self._name} did not answer with a list of models; check the base URL"

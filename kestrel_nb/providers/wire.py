@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..protocol.errors import ModelRequestError
 from ..protocol.sessions import ModelInfo
@@ -70,6 +70,23 @@ class Wire(Protocol):
 
     def models(self, listing: Any) -> tuple[tuple[ModelInfo, ...], str | None]:
         """The models of one page, ``id`` being the bare name, and the next page if there is one."""
+        ...
+
+
+@runtime_checkable
+class TellingWire(Protocol):
+    """What a format may have beside ``Wire``: a second request for what a model can do, and advice on refusals."""
+
+    def details(self, name: str) -> WireRequest:
+        """The request for what the server knows of the model ``name``, for lists that don't say it."""
+        ...
+
+    def detailed(self, info: ModelInfo, shown: Any) -> ModelInfo:
+        """``info`` with what the answer to ``details`` says."""
+        ...
+
+    def hint(self, status: int, body: str) -> str | None:
+        """What to do about an answer with ``status``, where only this format knows."""
         ...
 
 
