@@ -173,9 +173,7 @@ def _results(message: ChatMessage) -> _Sent:
         texts = [f"Error: {part.content}" if failed else part.content]
         for image in part.images:
             _, data = base64_image(image)
-            texts.append(
-                f"(an image at {image.url})" if data is None else "(an image: see the next message of the user)"
-            )
+            texts.append(f"(an image at {image.url})" if data is None else "(an image, shown in the next user message)")
             images += [] if data is None else [data]
         content = "\n".join(text for text in texts if text)
         made.append(json_bytes({"role": "tool", "tool_name": part.name, "content": content}))

@@ -267,6 +267,7 @@ def test_lists_of_models() -> None:
         "claude-x", "Claude X", 200000, True, False,
     )  # fmt: skip
     assert (y.id, y.context_window, y.supports_reasoning, page) == ("claude-y", None, None, "claude-y")
+    odd: Any
     for odd in (None, [], {"data": None}, {"data": {}, "has_more": True}, {"data": [], "has_more": True, "last_id": 3}):
         assert wire.models(odd) == ((), None)
 
