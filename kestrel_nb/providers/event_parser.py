@@ -10,6 +10,7 @@ from ..protocol.errors import CodecError, ModelRequestError
 from ..protocol.json_text import DOCUMENT_DEPTH, dumps, loads
 from ..runtime.models import CompletionResponse, TokenDelta
 from ..runtime.retry import model_http_error
+from ..runtime.truncation import clean_text
 from .lines import SseSplitter
 from .wire import broken, truncated
 
@@ -80,7 +81,7 @@ class EventParser(ABC):
         self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
             text, self._half = text[:-1], text[-1]
-        return text
+        return clean_text(text)
 
     def _cut(self) -> ModelRequestError:
         return truncated(self.stamp)

@@ -23,6 +23,7 @@ from ..runtime.models import CompletionRequest, CompletionResponse
 from ..runtime.tools import NAME
 from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
 from .event_parser import count_of, objects_of, read_json, str_of
+from .images import base64_image
 from .openai_responses_stream import API, ResponsesParser, response_of
 from .wire import WireRequest, broken
 
@@ -141,7 +142,8 @@ def content_of(parts: tuple[Part, ...]) -> list[Item]:
 
 def image_item(part: ImagePart) -> Item:
     """An image by its address, or as a data URL."""
-    url = part.url if part.url is not None else f"data:{part.media_type};base64,{part.data}"
+    media_type, data = base64_image(part)
+    url = part.url if data is None else f"data:{media_type};base64,{data}"
     return {"type": "input_image", "image_url": url, "detail": str_of(part.extra.get("detail")) or "auto"}
 
 
@@ -149,7 +151,9 @@ def message_item(part: TextPart, before: Item | None) -> Item:
     """The message that ``part`` belongs to: ``before``, longer by this part, when both came in one item."""
     kept = part.extra.get("content")
     content = {**kept} if isinstance(kept, Mapping) else {"type": "output_text", "annotations": []}
-    content["refusal" if content.get("type") == "refusal" else "text"] = part.text
+    key = "refusal" if content.get("type") == "refusal" else "text"
+    if part.text or content.get("type") in ("output_text", "refusal"):
+        content[key] = part.text
     head = part.extra.get("item")
     head = {**head} if isinstance(head, Mapping) else {"type": "message", "role": "assistant"}
     if before is not None and {key: value for key, value in before.items() if key != "content"} == head:

@@ -142,9 +142,8 @@ class ResponsesParser(EventParser):
         slot.item = {**item, "call_id": slot.call_id} if item.get("type") == "function_call" else item
         slot.closed = True
         yield from self._named(slot)
-        arguments = str_of(item.get("arguments"))
-        if item.get("type") == "function_call" and arguments and "arguments" not in slot.pieces:
-            yield TokenDelta(call_id=slot.call_id, tool=str_of(item.get("name")), arguments=arguments)
+        if not slot.pieces:
+            yield from unseen(slot)
 
     def _named(self, slot: _Slot) -> Iterator[TokenDelta]:
         """The delta that tells a call's name, once."""
@@ -207,6 +206,17 @@ class ResponsesParser(EventParser):
         return response_of(self._end, self.stamp)
 
 
+def unseen(slot: _Slot) -> Iterator[TokenDelta]:
+    """What is shown of a finished item of which no piece was streamed."""
+    for part in parts_of(slot.item, "completed"):
+        if isinstance(part, ToolCallPart) and part.raw_arguments:
+            yield TokenDelta(call_id=slot.call_id, tool=part.name, arguments=part.raw_arguments)
+        elif isinstance(part, TextPart) and part.text:
+            yield TokenDelta(text=part.text)
+        elif isinstance(part, ReasoningPart) and part.text:
+            yield TokenDelta(reasoning=part.text)
+
+
 def _keys(event: Mapping[str, Any]) -> list[str | int]:
     """What may name the item of ``event``, the surest first."""
     item = object_of(event.get("item"))
@@ -230,6 +240,8 @@ def response_of(response: Any, stamp: str) -> CompletionResponse:
     if not isinstance(response.get("output"), list):
         raise broken(stamp, "sent a reply that is not a response")
     status = str_of(response.get("status")) or "completed"
+    if status in ("queued", "in_progress"):
+        raise broken(stamp, "sent a reply that it was still working on")
     parts = tuple(part for item in objects_of(response["output"]) for part in parts_of(item, status))
     return CompletionResponse(
         parts=parts,
