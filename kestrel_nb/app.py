@@ -7,16 +7,18 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from .config import KestrelConfig
 from .plugins.builtin_tools.config import BUILT_IN_TOOLS as BUILT_IN_IDS
 from .plugins.builtin_tools.config import BuiltInToolConfig
 from .plugins.named import BUILT_IN_TOOLS, plugin_named
 from .protocol.errors import KestrelError, StoreError, ToolNotFoundError, UsageError
+from .protocol.events import RunStarted, SessionEvent
 from .protocol.messages import ImageAttachment
-from .protocol.sessions import CreateSessionRequest, PermissionRule, RunResult
+from .protocol.sessions import CreateSessionRequest, PermissionRule, RunResult, Usage
 from .runtime.app_events import AppEvents
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
 from .runtime.asking import ask, text_of
@@ -33,6 +35,10 @@ from .runtime.tools import Tool, ToolRegistry, missing
 from .sandbox.closed import close_off
 from .sync import LoopThread, console_approval, run_sync
 
+if TYPE_CHECKING:
+    from .providers.cassette import Cassette
+    from .providers.catalog import Catalog
+
 
 class Kestrel:
     """An application: models, tools, plugins, sessions and approvals that belong together.
@@ -40,12 +46,14 @@ class Kestrel:
     Cheap to make: nothing is connected, loaded or started before the first use, which calls ``initialize()``. Use it
     on one event loop, and close it with ``await app.aclose()`` or ``async with``.
 
-    ``model`` is an id, a LanguageModel, or None for the configured default (``demo``). ``workspace`` is the folder
+    ``model`` is an id (``openai:NAME``, see the README's "Models"), a LanguageModel, or None for the configured default
+    (``demo``). ``workspace`` is the folder
     that every file tool stays in; the folder of a store is closed to them, also in there. ``tools`` are tools of your
     own, such as ``@tool`` functions. ``plugins`` are Plugin objects or names, beside those that the config names; an
     object takes the place of the one of its name. Without ``store`` sessions live in memory. ``approve`` may answer
     approvals in code: ``async (request, signal) -> bool or ApprovalDecision``. ``built_in_tools`` says which of the
     built-in tools there are, and how far they reach; ``tool_policy`` narrows the tools of the whole application.
+    ``cassette`` records or plays what models say, people answer and tools give; ``app.cassette`` may be changed later.
 
     Raises UsageError when the workspace is no folder or the configuration is wrong, ModelNotFoundError for an unknown
     model, ToolSchemaError for a tool that can't be used, PluginError for an unknown plugin.
@@ -65,6 +73,7 @@ class Kestrel:
         built_in_tools: BuiltInToolConfig | None = None,
         tool_policy: ToolPolicy | None = None,
         config: KestrelConfig | None = None,
+        cassette: Cassette | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
         self.config = config or KestrelConfig()
@@ -76,6 +85,7 @@ class Kestrel:
         self._logger = logger or logging.getLogger("kestrel_nb")
         self._thread = LoopThread()
         self._ready: asyncio.Future[None] | None = None
+        self.cassette = _cassette(cassette)
         self.models = self._make_models(model)
         self.tools = ToolRegistry()
         for tool in tools:
@@ -84,6 +94,7 @@ class Kestrel:
         self.tool_policy = _policy(tool_policy)
         self.sessions = SessionManager(self._options(store, approve, resolve_permission, rules))
         self.events = AppEvents(self.sessions)
+        self.sessions.subscribe(self._look_up_prices)
         self.plugins = PluginRegistry(self._plugin_context)
         self._register(tuple(plugins), built_in_tools)
 
@@ -104,12 +115,28 @@ class Kestrel:
 
         models = ModelRegistry()
         models.register(DemoModel())
+        models.add_resolver(lambda id: self.catalog.resolve(id))
+        models.add_resolver(lambda id: None if self.cassette is None else self.cassette.resolve(id))
         chosen = model if model is not None else self.config.model
         if isinstance(chosen, str):
             models.set_default(chosen)
         elif chosen is not None:
             models.register(chosen, set_default=True)
         return models
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The models of known providers: those that ids such as ``openai:NAME`` name."""
+        from .providers.catalog import Catalog
+
+        return Catalog()
+
+    def _look_up_prices(self, event: SessionEvent) -> None:
+        """When a run begins, read the price list beside it, if its model may stand there."""
+        if isinstance(event, RunStarted) and ":" in (model := event.model):
+            from .providers.prices import load_ahead
+
+            load_ahead(model, lambda: self.catalog.learn_prices(model))
 
     def _options(
         self,
@@ -137,6 +164,9 @@ class Kestrel:
             rules=tuple(rules),
             to_data=_frames_to_data,
             ready=self.initialize,
+            intercept=lambda: self.cassette if self.cassette is not None and self.cassette.active else None,
+            price=_price,
+            prices_ready=_prices_ready,
         )
 
     def _system_prompt(self, workspace: str) -> str:
@@ -164,6 +194,8 @@ class Kestrel:
         await asyncio.shield(self._ready)
 
     async def _initialize(self) -> None:
+        if self.cassette is not None:
+            self.cassette.open()
         await self.plugins.activate_all()
         slip = self.tool_policy.slip(dict.fromkeys((*(schema.name for schema in self.tools.schemas()), *BUILT_IN_IDS)))
         if slip:
@@ -179,6 +211,8 @@ class Kestrel:
         """Stop every run, write what is left, deactivate the plugins."""
         await self.sessions.close()
         await self.plugins.deactivate_all()
+        if self.cassette is not None:
+            self.cassette.close()
         self._ready = None
 
     def close(self) -> None:
@@ -298,6 +332,31 @@ def _policy(given: ToolPolicy | None) -> ToolPolicy:
     if given is not None and not isinstance(given, ToolPolicy):
         raise UsageError("tool_policy must be a ToolPolicy: ToolPolicy(deny=[...])")
     return given or ToolPolicy()
+
+
+def _cassette(given: Cassette | None) -> Cassette | None:
+    if given is None:
+        return None
+    from .providers.cassette import Cassette
+
+    if not isinstance(given, Cassette):
+        raise UsageError('cassette must be a Cassette: Cassette("notebook.jsonl")')
+    return given
+
+
+def _price(model: str, usage: Usage) -> float | None:
+    """What a reply cost; only ids of a provider are looked up, so that no other model pays for the price list."""
+    if ":" not in model:
+        return None
+    from .providers.prices import price_if_loaded
+
+    return price_if_loaded(model, usage)
+
+
+async def _prices_ready() -> None:
+    prices = sys.modules.get(f"{__package__}.providers.prices")
+    if prices is not None:
+        await prices.ready()
 
 
 def _frames_to_data(value: Any) -> Any:

@@ -41,8 +41,16 @@ ONLY_IN = {
     "nest_asyncio2": ["sync.py"],
     "jsonschema": ["runtime/validation.py"],
     "httpx": ["providers/http.py", "sandbox/network.py"],
-    "httpcore": ["sandbox/exchange.py", "sandbox/network.py"],
+    "httpcore": [
+        "providers/byte_stream.py",
+        "providers/connections.py",
+        "providers/http.py",
+        "sandbox/exchange.py",
+        "sandbox/network.py",
+    ],
     "quickjs": ["sandbox/javascript_worker.py"],
+    "genai_prices": ["providers/prices.py"],
+    "keyring": ["providers/keys.py"],
     **{name: ["notebook/"] for name in ("IPython", "ipykernel", "ipywidgets", "anywidget", "traitlets", "zmq")},
 }
 ONLY_AT_USE = ("pandas", "jsonschema", "nest_asyncio", "nest_asyncio2")  # seconds of import time, or a patch

@@ -103,6 +103,7 @@ class RemoteModel:
         if request.signal is not None:
             request.signal.raise_if_cancelled()
         sent = self._wire.encode(request, stream=self._stream)
+        await self._prepare_key()
         headers, secrets = self._headers(sent.headers)
         exchange = self._server.exchange(
             "POST", sent.path, headers, sent.body, signal=request.signal, idle=self._stream, secrets=secrets
@@ -187,6 +188,12 @@ class RemoteModel:
         headers = {**_COMMON, **more, **(self._wire.key_headers(key) if key else {}), **self._own_headers}
         return headers, (*([key] if key else ()), *self._own_secrets)
 
+    async def _prepare_key(self) -> None:
+        """Let a source of keys that may have to wait do so here, and not in the event loop."""
+        prepare = getattr(self._api_key, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
     def _key(self) -> str | None:
         key = self._api_key() if callable(self._api_key) else self._api_key
         key = key or next(filter(None, map(os.environ.get, self._key_names)), None)
@@ -234,6 +241,7 @@ class RemoteModel:
 
     async def _json(self, method: str, asked: WireRequest) -> Any:
         path = asked.path
+        await self._prepare_key()
         headers, secrets = self._headers(asked.headers)
         async with self._server.exchange(method, path, headers, asked.body, secrets=secrets) as answer:
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..protocol.errors import DuplicateNameError, ModelNotFoundError, UsageError
+from ..protocol.errors import DuplicateNameError, KestrelError, ModelNotFoundError, UsageError
 from ..protocol.messages import ChatMessage, Part, ReasoningPart, TextPart, ToolCallPart
 from ..protocol.sessions import ModelInfo, Usage
 from ..protocol.suggest import suggestion
@@ -86,7 +86,11 @@ ModelResolver = Callable[[str], LanguageModel | None]
 
 
 class ModelRegistry:
-    """The models by id. The first registered is the default unless one was chosen."""
+    """The models by id. The first registered is the default unless one was chosen.
+
+    A resolver gives the model of an id that nobody registered, or None; it may raise a KestrelError that says what is
+    wrong with an id that is nearly one of its own.
+    """
 
     def __init__(self, *, default_model: str | None = None) -> None:
         self._models: dict[str, LanguageModel] = {}
@@ -132,10 +136,17 @@ class ModelRegistry:
             raise ModelNotFoundError("no model is registered; pass model=... or register one")
         if name in self._models:
             return self._models[name]
+        complaint: KestrelError | None = None
         for resolver in self._resolvers:
-            model = resolver(name)
+            try:
+                model = resolver(name)
+            except KestrelError as error:
+                complaint = complaint or error
+                continue
             if model is not None:
                 return model
+        if complaint is not None:
+            raise complaint
         there = f"there is: {', '.join(sorted(self._models)) or 'none'}"
         hint = suggestion(name, self._models, there, cutoff=0.5)
         raise ModelNotFoundError(f'no model "{name}"; {hint}')
@@ -144,7 +155,7 @@ class ModelRegistry:
         """True when ``id`` is registered or can be resolved."""
         if id in self._models:
             return True
-        return any(resolver(id) is not None for resolver in self._resolvers)
+        return any(_resolves(resolver, id) for resolver in self._resolvers)
 
     def set_default(self, id: str) -> None:
         """Choose the default; later registrations don't change it. Raises ModelNotFoundError."""
@@ -164,3 +175,10 @@ class ModelRegistry:
     def size(self) -> int:
         """How many models are registered."""
         return len(self._models)
+
+
+def _resolves(resolver: ModelResolver, id: str) -> bool:
+    try:
+        return resolver(id) is not None
+    except KestrelError:
+        return False

@@ -172,8 +172,7 @@ def keep_secret(value: str) -> None:
 
     A placeholder for a server that wants none, such as "EMPTY", is no secret: it would be masked in ordinary text.
     """
-    if _is_secret(value.strip()):
-        _given.add(value.strip())
+    _given.update(filter(_is_secret, _values(value.strip())))
 
 
 def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:

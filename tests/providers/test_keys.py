@@ -1,0 +1,232 @@
+"""Where a key comes from, where it goes and where it does not, and that it is masked wherever it came from."""
+
+import json
+import sys
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+from stage import FunctionTool, Stage
+
+from kestrel_nb import Kestrel, ModelRequestError
+from kestrel_nb.protocol.messages import create_message
+from kestrel_nb.providers import OpenAIChatModel
+from kestrel_nb.providers.catalog import Catalog
+from kestrel_nb.providers.keys import KeySource, host_variable, how_to_set, keyring_user
+from kestrel_nb.providers.known import PROVIDERS, Address, address_of
+from kestrel_nb.runtime import secrets
+from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.runtime.secrets import Masker, keep_secret
+from kestrel_nb.testing import Reply, ScriptedModel
+
+VENDOR = "sk-vendor-Key-123"
+ENTRIES = {("kestrel-nb", "openai"): "sk-from-Keyring-9", ("kestrel-nb", "h.example"): "sk-of-the-Host-7"}
+
+
+class NoKeyringError(RuntimeError):
+    """What keyring raises on a machine without one."""
+
+
+class FakeKeyring(ModuleType):
+    """The module ``keyring`` as far as it is used; ``entries`` of None: this machine has no keyring."""
+
+    def __init__(self, entries: dict[tuple[str, str], str] | None) -> None:
+        super().__init__("keyring")
+        self.entries, self.asked = entries, list[str]()
+
+    def get_password(self, service: str, user: str) -> str | None:
+        self.asked.append(user)
+        if self.entries is None:
+            raise NoKeyringError("No recommended backend was available.")
+        return self.entries.get((service, user))
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
+    """No keys in the environment, an empty keyring, and no secret kept from one test to the next."""
+    for provider in PROVIDERS.values():
+        for name in (*provider.key_variables, *provider.url_variables):
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(secrets, "_given", set())
+    return install(monkeypatch, {})
+
+
+def install(monkeypatch: pytest.MonkeyPatch, entries: dict[tuple[str, str], str] | None) -> FakeKeyring:
+    fake = FakeKeyring(entries)
+    monkeypatch.setitem(sys.modules, "keyring", fake)
+    return fake
+
+
+def source(id: str) -> KeySource:
+    address = address_of(id)
+    assert address is not None
+    return KeySource(address)
+
+
+def test_the_environment_comes_first_and_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, ENTRIES)
+    key = source("openai:m")
+    assert key() == "sk-from-Keyring-9"
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    assert key() == VENDOR
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    assert key() == "sk-from-Keyring-9"
+    monkeypatch.setenv("GOOGLE_API_KEY", "g-second")
+    assert source("gemini:m")() == "g-second"
+    monkeypatch.setenv("GEMINI_API_KEY", "g-first")
+    assert source("gemini:m")() == "g-first"
+
+
+@pytest.mark.parametrize("keyring", ["none on this machine", "not installed", "empty"])
+def test_without_a_key_the_error_says_what_to_do(keyring: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if keyring == "not installed":
+        monkeypatch.setitem(sys.modules, "keyring", None)
+    elif keyring != "empty":
+        install(monkeypatch, None)
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with pytest.raises(ModelRequestError) as raised:
+        source("openai:m")()
+    assert str(raised.value) == (
+        "no key for openai: set OPENAI_API_KEY before starting Jupyter, or in a cell: "
+        'import getpass, os; os.environ["OPENAI_API_KEY"] = getpass.getpass()'
+    )
+    assert raised.value.retryable is False
+    assert source("ollama:m")() is None
+    assert source("openai+http://localhost:1/v1:m")() is None
+
+
+def test_a_server_named_by_an_id_never_gets_a_providers_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install(monkeypatch, ENTRIES)
+    for provider in PROVIDERS.values():
+        for name in provider.key_variables:
+            monkeypatch.setenv(name, VENDOR)
+    for id in (
+        "openai+https://evil.example/v1:m",
+        "openai-responses+https://evil.example/v1:m",
+        "anthropic+https://evil.example:m",
+        "gemini+https://evil.example:m",
+        "ollama+https://evil.example:m",
+        "openai+https://api.openai.com/v1:m",
+        "openai+https://api.openai.com.evil.example/v1:m",
+    ):
+        assert source(id)() is None
+    assert "openai" not in fake.asked
+    monkeypatch.setenv("KESTREL_API_KEY_H_EXAMPLE", "key-of-h")
+    assert source("openai+https://h.example/v1:m")() == "key-of-h"
+    assert source("openai+http://H.example.:8000/v1:m")() == "key-of-h"
+    assert source("openai+https://sub.h.example/v1:m")() is None
+    monkeypatch.delenv("KESTREL_API_KEY_H_EXAMPLE")
+    assert source("openai+https://h.example/v1:m")() == "sk-of-the-Host-7"
+
+
+def test_no_two_hosts_share_a_variable() -> None:
+    hosts = ["a.b.com", "a-b.com", "a--b.com", "a.b-com", "a-b-com", "ab.com", "a.b.c.om"]
+    assert len({host_variable(host) for host in hosts}) == len(hosts)
+    assert host_variable("example.com") == host_variable("EXAMPLE.COM.") == "KESTREL_API_KEY_EXAMPLE_COM"
+    assert host_variable("localhost") == "KESTREL_API_KEY_LOCALHOST"
+    assert host_variable("127.0.0.1") == "KESTREL_API_KEY_127_0_0_1"
+    assert [host_variable(host) for host in ("::1", "a_b.com", "a-.b.com", "a..b", "-", "", "ä.de")] == [None] * 7
+    v6 = address_of("openai+http://[::1]:8000/v1:m")
+    assert v6 is not None
+    assert how_to_set(v6) == 'put it into the keyring: keyring set kestrel-nb "::1"'
+    assert keyring_user(Address(PROVIDERS["openai"], "m", "https://H.example/v1")) == "h.example"
+
+
+def test_a_keyring_is_not_asked_before_a_request_nor_twice_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install(monkeypatch, ENTRIES)
+    Catalog().resolve("openai:m")
+    key = source("ollama:m")
+    assert fake.asked == []
+    assert [key(), key()] == [None, None]
+    assert fake.asked == ["ollama"]
+
+
+# ---- where it goes, and where it does not show ---------------------------------------------------------------------
+
+
+class Sent(httpx.AsyncBaseTransport):
+    """Answers as told, and keeps what was sent."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        self.status, self.body, self.requests = status, body, list[httpx.Request]()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        self.requests.append(request)
+        return httpx.Response(self.status, json=self.body)
+
+
+REQUEST = CompletionRequest(model="any", messages=(create_message("user", "hi"),))
+ANSWER = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize(
+    ("id", "variable"),
+    [("openai:m", "OPENAI_API_KEY"), ("openai+https://h.example/v1:m", "KESTREL_API_KEY_H_EXAMPLE")],
+)
+async def test_a_refused_key_is_not_shown_and_its_place_is(
+    id: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "hush-Hush-42-hush")
+    model: Any = Catalog().resolve(id)
+    model._transport = Sent(401, {"error": {"message": "bad key hush-Hush-42-hush"}})
+    with pytest.raises(ModelRequestError) as raised:
+        await model.generate(REQUEST)
+    assert f"check {variable}" in str(raised.value)
+    assert "hush" not in str(raised.value)
+    assert model._transport.requests[0].headers["authorization"] == "Bearer hush-Hush-42-hush"
+    assert "hush" not in repr(model) + repr(model.info) + repr(model._api_key)
+
+
+async def test_a_server_that_wants_a_key_says_which_variable() -> None:
+    model: Any = Catalog().resolve("openai+https://h.example/v1:m")
+    model._transport = Sent(401, {"error": {"message": "who are you"}})
+    with pytest.raises(ModelRequestError, match="set KESTREL_API_KEY_H_EXAMPLE before starting Jupyter"):
+        await model.generate(REQUEST)
+    assert "authorization" not in model._transport.requests[0].headers
+
+
+async def test_the_key_goes_where_the_environment_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.example/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    model: Any = Catalog().resolve("openai:m")
+    model._transport = Sent(200, ANSWER)
+    assert (await model.generate(REQUEST)).content == "ok"
+    (request,) = model._transport.requests
+    assert (str(request.url), request.headers["authorization"]) == (
+        "http://proxy.example/v1/chat/completions",
+        f"Bearer {VENDOR}",
+    )
+    assert json.loads(request.content)["model"] == "m"
+
+
+async def test_a_key_given_in_code_or_by_the_keyring_is_masked_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, ENTRIES)
+    model = ScriptedModel([Reply("", tool_calls=[("echo", {"x": 1})]), "done"])
+    stage = Stage(
+        model, [FunctionTool("echo", lambda args, _: "sk-from-Keyring-9 and sk-given-in-Code-5 and Tok-in-a-Header-3")]
+    )
+    assert source("openai:m")() == "sk-from-Keyring-9"
+    OpenAIChatModel("m", api_key="sk-given-in-Code-5")
+    OpenAIChatModel("m", headers={"Authorization": "Bearer Tok-in-a-Header-3"})
+    await stage.ask()
+    (result,) = [message for message in stage.session.messages if message.role == "tool"]
+    assert result.content == "*** and *** and ***"
+    assert "Keyring" not in repr(stage.events)
+
+
+async def test_a_key_that_is_set_while_the_application_is_there_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Kestrel()
+    monkeypatch.setenv("MY_NEW_API_KEY", "set-Later-0987")
+    tool_masker = app.sessions._services.calls.masker
+    assert tool_masker.mask("x set-Later-0987") == "x ***"
+    assert tool_masker.mask_json({"a": ["set-Later-0987"]}) == {"a": ["***"]}
+
+
+def test_placeholders_for_servers_without_keys_are_no_secrets() -> None:
+    for value in ("", "EMPTY", "none", "ollama", "xxxxxxxxxxxx", "required"):
+        keep_secret(value)
+    assert Masker.from_environment().mask("EMPTY none ollama required xxxxxxxxxxxx") == (
+        "EMPTY none ollama required xxxxxxxxxxxx"
+    )
