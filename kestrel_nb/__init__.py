@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from .protocol.sessions import ApprovalDecision, CreateSessionRequest, ModelInfo, PermissionRule, RunResult, Usage
     from .protocol.tools import ToolSchema
+    from .providers.cassette import Cassette
     from .runtime.file_store import FileSessionStore
     from .runtime.manager import SessionManager
     from .runtime.models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
@@ -54,6 +55,7 @@ __all__ = [
     "ApprovalError",
     "BraveSearch",
     "BuiltInToolConfig",
+    "Cassette",
     "CompletionRequest",
     "CompletionResponse",
     "CreateSessionRequest",
@@ -108,6 +110,7 @@ _HOMES = {
     ),
     "protocol.sessions": "ApprovalDecision CreateSessionRequest ModelInfo PermissionRule RunResult Usage",
     "protocol.tools": "ToolSchema",
+    "providers.cassette": "Cassette",
     "runtime.file_store": "FileSessionStore",
     "runtime.manager": "SessionManager",
     "runtime.models": "CompletionRequest CompletionResponse LanguageModel TokenDelta",

@@ -54,7 +54,11 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """A model as lists show it. ``context_window`` is in tokens; None means unknown."""
+    """A model as lists show it. ``context_window`` is in tokens; None means unknown.
+
+    ``max_tools`` is how many tools it can choose among, where more only confuse it. ``every_call_asks`` says that it is
+    so often wrong that each of its calls needs an answer, unless a rule lets it run.
+    """
 
     id: str
     provider: str
@@ -63,6 +67,8 @@ class ModelInfo:
     supports_tools: bool | None = None
     supports_reasoning: bool | None = None
     supports_images: bool | None = None
+    max_tools: int | None = None
+    every_call_asks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +121,7 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRecord:
-    """A question with its answer, as history keeps it. ``recorded_by``: who had given an answer that a cassette played."""
+    """A question with its answer, as history keeps it. ``recorded_by``: who gave the answer that a cassette played."""
 
     request: ApprovalRequest
     decision: ApprovalDecision

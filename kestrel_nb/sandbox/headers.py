@@ -22,6 +22,12 @@ OWN_PREFIXES: Final = ("proxy-", "sec-websocket-")
 HARMLESS: Final = frozenset(("accept", "accept-language", "content-language", "content-type", "range", "user-agent"))
 OF_BODY: Final = ("content-encoding", "content-language", "content-location", "content-type")
 
+_KEY_HEADERS = frozenset(
+    (
+        *("authorization", "proxy-authorization", "cookie", "set-cookie", "api-key", "x-api-key", "x-auth-token"),
+        *("x-goog-api-key", "x-csrf-token", "x-amz-security-token"),
+    )
+)
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: token
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # RFC 9110, 5.5
 _SECRET = re.compile(
@@ -61,6 +67,11 @@ def shown(headers: Mapping[str, str]) -> dict[str, str]:
     """``headers`` for a person to read: values that look like secrets are hidden, but for "Bearer" and the like."""
     secret = {name for name, value in headers.items() if _SECRET.search(name) or _SCHEME.match(value)}
     return {name: _hidden(value) if name in secret else value for name, value in headers.items()}
+
+
+def is_secret_header(name: str) -> bool:
+    """True for the headers that carry keys: a field of a tool's data that is named so is one."""
+    return name.lower() in _KEY_HEADERS
 
 
 def _hidden(value: str) -> str:
