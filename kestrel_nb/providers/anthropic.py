@@ -25,6 +25,7 @@ OUTPUT_LIMITS: Final = (("claude-3-5", 8_192), ("claude-3-7", 32_000), ("claude-
 OUTPUT_LIMIT: Final = 32_000
 
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
+_HEADS: Final = {role: b'{"role":"' + role.encode() + b'","content":[' for role in ("user", "assistant")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class AnthropicWire:
             fields["tools"] = self._tools.of(request.tools)
         if request.temperature is not None:
             fields["temperature"] = json_bytes(request.temperature)
-        fields["messages"] = json_array(self._messages(request.messages))
+        fields["messages"] = self._messages(request.messages)
         if stream:
             fields["stream"] = b"true"
         body = json_object(fields | self._extra)
@@ -122,27 +123,27 @@ class AnthropicWire:
         block = json_bytes({"type": "text", "text": text}) if text.strip() else b""
         return _marked(block) if block and self._cache else block
 
-    def _messages(self, messages: tuple[ChatMessage, ...]) -> list[bytes]:
+    def _messages(self, messages: tuple[ChatMessage, ...]) -> bytes:
         """Messages of one role side by side become one, the results of tools first: the format asks for both."""
-        turns: list[tuple[str, list[bytes], list[bytes]]] = []
+        turns: list[list[_Blocks]] = []
+        role = ""
         for message in messages:
             blocks = self._kept.of(message)
             if not (blocks.results or blocks.others):
                 continue
-            if not turns or turns[-1][0] != blocks.role:
-                turns.append((blocks.role, [], []))
-            if blocks.results:
-                turns[-1][1].append(blocks.results)
-            if blocks.others:
-                turns[-1][2].append(blocks.others)
-        # Also the turn before: the mark of the last request stands there, however many calls came since.
-        asked = [index for index, turn in enumerate(turns) if turn[0] == "user"][-2:] if self._cache else []
-        made = []
-        for index, (role, results, others) in enumerate(turns):
-            content = b",".join(results + others)
-            content = _marked(content) if index in asked else content
-            made.append(b'{"role":"' + role.encode() + b'","content":[' + content + b"]}")
-        return made
+            if blocks.role == role:
+                turns[-1].append(blocks)
+            else:
+                turns.append([blocks])
+                role = blocks.role
+        contents = [_content(turn) for turn in turns]
+        if self._cache:
+            # Also the turn before: the mark of the last request stands there, however many calls came since.
+            asked = [at for at in range(max(len(turns) - 4, 0), len(turns)) if turns[at][0].role == "user"]
+            for at in asked[-2:]:
+                contents[at] = _marked(contents[at])
+        heads = (_HEADS[turn[0].role] for turn in turns)
+        return json_array(head + content + b"]}" for head, content in zip(heads, contents, strict=True))
 
     def _blocks(self, message: ChatMessage) -> _Blocks:
         if message.role == "system":
@@ -158,6 +159,14 @@ class AnthropicWire:
 def output_limit(model: str) -> int:
     """How many tokens a reply of ``model`` may have where nobody said: its own limit, or 32,000."""
     return next((limit for name, limit in OUTPUT_LIMITS if name in model), OUTPUT_LIMIT)
+
+
+def _content(turn: list[_Blocks]) -> bytes:
+    """The blocks of messages that stand side by side, results of tools first."""
+    if len(turn) == 1 and not (turn[0].results and turn[0].others):
+        return turn[0].results or turn[0].others
+    pieces = (*(blocks.results for blocks in turn), *(blocks.others for blocks in turn))
+    return b",".join(piece for piece in pieces if piece)
 
 
 def _marked(blocks: bytes) -> bytes:
