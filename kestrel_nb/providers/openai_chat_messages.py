@@ -48,11 +48,13 @@ def _image(image: ImagePart) -> dict[str, Any]:
 
 
 def _assistant(message: ChatMessage, *, own: bool) -> dict[str, Any] | None:
-    """None for a turn that said nothing, which strict servers refuse to read."""
+    """None for a turn that said nothing, or only thought: strict servers refuse a message without content."""
     texts = [part for part in message.parts if isinstance(part, TextPart)]
     refusal = "".join(part.text for part in texts if own and part.extra.get("refusal"))
     content = "".join(part.text for part in texts if not (own and part.extra.get("refusal")))
     calls = [_call(part, own=own) for part in message.tool_calls]
+    if not (content or refusal or calls):
+        return None
     data: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
     if refusal:
         data["refusal"] = refusal
@@ -60,7 +62,7 @@ def _assistant(message: ChatMessage, *, own: bool) -> dict[str, Any] | None:
         data.update(_reasoning(message))
     if calls:
         data["tool_calls"] = calls
-    return data if content or len(data) > 2 else None
+    return data
 
 
 def _call(call: ToolCallPart, *, own: bool) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class ChatReply:
         """The call that a piece may belong to: by its index, by its id, or with neither the last one."""
         calls = self._calls[::-1]
         if index is not None and (found := [call for call in calls if call.index == index]):
-            return found[0]
+            return next((call for call in found if theirs and call.theirs == theirs), found[0])
         for call in calls:
             free = index is None or call.index is None
             if not theirs and free:
