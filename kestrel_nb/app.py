@@ -208,9 +208,11 @@ class Kestrel:
             raise StoreError(f"the stored sessions can't be read ({type(error).__name__}: {error})") from error
 
     async def aclose(self) -> None:
-        """Stop every run, write what is left, deactivate the plugins."""
+        """Stop every run, write what is left, deactivate the plugins, close unused connections."""
         await self.sessions.close()
         await self.plugins.deactivate_all()
+        if (connections := sys.modules.get(f"{__package__}.providers.connections")) is not None:
+            await connections.close_connections()
         if self.cassette is not None:
             self.cassette.close()
         self._ready = None

@@ -194,8 +194,8 @@ class _Stream:
         self.started = self.over = False
 
     def on_delta(self, delta: TokenDelta) -> None:
-        if self.over:
-            return
+        if self.over or not (delta.text or delta.reasoning or delta.tool or delta.arguments):
+            return  # an empty delta shows nothing, so a failure after it may still be tried again
         self.started = True
         if delta.text:
             self._host.emit(MessageDelta, message_id=self._message_id, text=clean_text(delta.text))
