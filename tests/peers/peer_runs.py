@@ -28,6 +28,7 @@ WIRES: dict[str, tuple[Callable[..., LanguageModel], dict[str, str]]] = {
     "anthropic": (AnthropicModel, {"llmock": "/anthropic", "aimock": ""}),
     "gemini": (GeminiModel, {"llmock": "/gemini", "aimock": ""}),
     "ollama": (OllamaModel, {"aimock": ""}),
+    "openrouter": (OpenAIChatModel, {"aimock": "/api/v1"}),
 }
 
 
