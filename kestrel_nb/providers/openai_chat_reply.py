@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..protocol.codec import dumps, parse_call
 from ..protocol.messages import Part, ReasoningPart, TextPart, new_id
 from ..runtime.models import TokenDelta
+from .event_parser import str_of
 
 Kind = Literal["text", "refusal", "reasoning", "call"]
 _REASONING = ("reasoning_content", "reasoning")
@@ -162,8 +163,8 @@ class ChatReply:
 
     def _add_call(self, piece: Mapping[str, Any], *, apart: bool) -> None:
         function = piece.get("function") or {}
-        name, arguments = function.get("name") or "", _argument_text(function.get("arguments"))
-        theirs, index = piece.get("id") or "", _index(piece)
+        name, arguments = str_of(function.get("name")), _argument_text(function.get("arguments"))
+        theirs, index = str(piece.get("id") or ""), _index(piece)
         call = self._find(theirs, index, name)
         if call is not None and theirs == call.theirs != "" and arguments and arguments == "".join(call.pieces):
             return  # the whole call is said again
