@@ -14,6 +14,7 @@ from .saving import SaveQueue
 from .session_state import SessionState
 from .stores import AttachmentStore, MemorySessionStore, SessionStore, SharedStore
 
+SOON_S = 0.02  # what ends sooner than this is stored together with what began it: most steps are one write
 ANSWER_WAIT_S = 5.0  # how long an answer from another thread waits for the session's loop to take it
 CLOSED = "that question was closed meanwhile; nothing was run"
 
@@ -37,6 +38,7 @@ class SessionKeeper:
         self._hidden = hidden
         self._on_error = on_error
         self._owned = False
+        self._soon: asyncio.TimerHandle | None = None
         self._queue = SaveQueue(MemorySessionStore() if hidden else store, state.base.id, on_error)
         self.stored = False  # something of it was read from the store, or put there
 
@@ -49,21 +51,32 @@ class SessionKeeper:
         if not has_loop():
             self._queue.invalidate()
             return
-        self.stored = True
-        self._state.mark_written()
+        self._written()
         self._queue.whole(self._state.detail())
 
     def write_step(self) -> asyncio.Task[bool] | None:
         """Put what is new into the queue; the task ends when it is durable or failed. None for hidden sessions."""
         if self._hidden:
             return None
-        self.stored = True
         if self._queue.needs_whole:
-            self._state.mark_written()
+            self._written()
             return self._queue.whole(self._state.detail())
         step = self._state.step()
-        self._state.mark_written()
+        self._written()
         return self._queue.step(step, self._state.detail)
+
+    def write_step_soon(self) -> None:
+        """Put what is new into the queue in a moment, unless something else writes it earlier."""
+        if not self._hidden and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(SOON_S, self.write_step)
+
+    def _written(self) -> None:
+        """Everything there is now is about to be put into the queue."""
+        self.stored = True
+        self._state.mark_written()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
 
     @property
     def outlives_the_process(self) -> bool:
@@ -77,6 +90,8 @@ class SessionKeeper:
 
     async def drain(self) -> None:
         """Return when everything is written."""
+        if self._soon is not None:
+            self.write_step()
         await self._queue.drain()
 
     async def keep_data(self, name: str, text: str) -> str | None:
