@@ -59,7 +59,11 @@ class _Block:
 
 
 class AnthropicParser(EventParser):
-    """Reads one streamed reply."""
+    """Reads one streamed reply.
+
+    An event that is not JSON ends it with a retryable error. A stream that ends with ``message_stop`` is complete even
+    where it leaves out everything else (no block is closed, no reason is given): its calls are run.
+    """
 
     def __init__(self, stamp: str, whole: Whole) -> None:
         super().__init__(stamp, whole)
@@ -98,7 +102,7 @@ class AnthropicParser(EventParser):
                 yield from self._ending(event)
             case "message_stop":
                 self._done = True
-            case "error":
+            case kind if kind == "error" or event.get("error"):  # servers that only speak like this leave the type out
                 raise stream_error(event, self.stamp)
 
     def _start(self, index: Any, fields: Mapping[str, Any]) -> Iterator[TokenDelta]:

@@ -219,3 +219,14 @@ def test_an_error_in_one_piece() -> None:
     with pytest.raises(ModelRequestError, match="529: Overloaded") as caught:
         WIRE.whole(json.dumps(body).encode())
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize("kind", ["error", None])
+def test_an_error_event_needs_no_type(kind: str | None) -> None:
+    error = failure(events({"type": kind, "error": {"type": "rate_limit_error", "message": "slow down"}}))
+    assert (error.status, error.retryable) == (429, True)
+
+
+def test_an_error_event_needs_no_error() -> None:
+    error = failure(events({"type": "error"}, {"type": "message_stop"}))
+    assert (error.status, error.retryable) == (500, True)
