@@ -27,6 +27,8 @@ class CellOptions:
     background: bool = False
     no_data: bool = False
     context: bool = False
+    record: str | None = None
+    replay: str | None = None
     help: bool = False
 
 
@@ -104,12 +106,21 @@ OPTIONS = (
         bool,
     ),
     Option(("--context",), None, "add the news of the variables: names, types and shapes", "context", bool),
+    Option(
+        ("--record",),
+        "PATH",
+        "record replies, answers and results into this cassette",
+        "record",
+        str,
+        ("cassette",),
+    ),
+    Option(("--replay",), "PATH", "play this cassette, without model, key and network", "replay", str, ("cassette",)),
     Option(("-h", "--help"), None, "show this list", "help", bool),
 )
 BY_NAME = {name: option for option in OPTIONS for name in option.names}
 USAGE = (
     "usage: %%kestrel [-m MODEL] [-s SESSION] [-o NAME] [-t TOOLS] [--max-steps N] [--headless POLICY] [-b] "
-    "[--no-data] [--context]"
+    "[--no-data] [--context] [--record PATH] [--replay PATH]"
 )
 
 

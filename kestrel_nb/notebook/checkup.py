@@ -272,6 +272,13 @@ def _rules(state: NotebookState) -> Iterator[Line]:
         yield Line("policy rules", f"{len(rules)} in force" if rules else "none: each tool's own permission holds")
 
 
+def _cassette(state: NotebookState) -> Iterator[Line]:
+    from .cassette_words import about
+
+    for said, problem in about(state):
+        yield Line("cassette", said, "problem" if problem else "ok", "record again" if problem else "")
+
+
 def _others(state: NotebookState) -> Iterator[Line]:
     applied = hasattr(asyncio, "_nest_patched")
     yield Line("nest_asyncio", "applied in this kernel, by run_sync or a library" if applied else "not applied")
@@ -292,5 +299,6 @@ CHECKS: dict[str, Callable[[NotebookState], Iterator[Line]]] = {
     "models": _models,
     "keys": _keys,
     "policy rules": _rules,
+    "cassette": _cassette,
     "others": _others,
 }

@@ -10,7 +10,7 @@ from IPython.display import display
 
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import doctor, fixing, helping, history, policy, tool_list, using
+from . import cassette_words, doctor, fixing, helping, history, policy, tool_list, using
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -19,7 +19,7 @@ from .state import NotebookState, current
 from .waiting import interruptible
 
 # These need not wait, once the application has come to life.
-AT_ONCE = ("use", "new", "show", "policy", "doctor", "help")
+AT_ONCE = ("use", "new", "show", "policy", "record", "replay", "doctor", "help")
 CANT_WAIT = "%kestrel can't wait here: put it at the left margin of a cell of its own, with %autoawait on (the default)"
 LOADS = "%kestrel {} can't wait in the cell that loads the extension: run it in a cell after that one"
 
@@ -227,6 +227,7 @@ COMMANDS = {
     **history.COMMANDS,
     **policy.COMMANDS,
     **fixing.COMMANDS,
+    **cassette_words.COMMANDS,
     **doctor.COMMANDS,
     "help": Command("[WORD]", "this list, or one word of it", 1, _help, ("command|option",)),
 }

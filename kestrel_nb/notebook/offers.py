@@ -174,6 +174,15 @@ def _messages(state: NotebookState) -> list[Offer]:
     return [Offer(str(number), short(text) or "message") for number, text in enumerate(said, 1)]
 
 
+def _cassettes(state: NotebookState) -> list[Offer]:
+    """The files in the working folder that may be cassettes."""
+    try:
+        names = sorted(name for name in os.listdir() if name.endswith(".jsonl"))[:MOST]
+    except OSError:
+        return []
+    return [Offer(f'"{name}"' if " " in name else name, "file") for name in names if name.isprintable()]
+
+
 def _variables(test: Callable[[Any], bool]) -> Callable[[NotebookState], list[Offer]]:
     def source(state: NotebookState) -> list[Offer]:
         named = sorted(user_variables(state.shell).items())
@@ -203,6 +212,7 @@ SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {
     "session": _sessions,
     "approval": _approvals,
     "message": _messages,
+    "cassette": _cassettes,
     "variable": _variables(lambda value: True),
     "run": _variables(lambda value: issubclass(type(value), RunHandle)),
     "app": _variables(lambda value: issubclass(type(value), Kestrel)),

@@ -10,6 +10,7 @@ from IPython.display import display
 
 from ..protocol.errors import KestrelError, StoreError
 from ..runtime.run import RunOptions
+from .cassettes import info_of
 from .cell import USAGE, CellOptions, parse_cell
 from .command import shell_error
 from .handle import RunHandle
@@ -48,12 +49,13 @@ async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mappin
     Raises KestrelError.
     """
     app = state.app
+    cassette = state.cassettes.of_cell(options, app)
     await app.initialize()
     policy = state.policy(options)
     state.tools.refresh(app)
     tools = state.pick_tools(options.tools) if options.tools is not None else None
     if options.model:
-        app.models.get(options.model)
+        info_of(app, options.model, cassette)
     session = state.session(options)
     live = options.headless is None and stdin_allowed()
     if live:
@@ -62,7 +64,12 @@ async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mappin
         state,
         session,
         None if live else policy,
-        RunOptions(model=options.model, max_steps=options.max_steps or state.settings.max_steps, tools=tools),
+        RunOptions(
+            model=options.model,
+            max_steps=options.max_steps or state.settings.max_steps,
+            tools=tools,
+            interceptor=cassette,
+        ),
         options.output,
         sent,
         no_data=options.no_data,

@@ -18,11 +18,14 @@ from IPython.display import display
 from ..protocol.errors import ApprovalError, KestrelError
 from ..protocol.events import Notice, SessionEvent
 from ..protocol.sessions import ApprovalDecision, RunResult
+from ..providers.cassette import Cassette
 from ..runtime.execution import in_daemon_thread
 from ..runtime.run import RunOptions
+from ..runtime.secrets import Masker
 from ..runtime.session import AgentSession
 from . import record, view_state
 from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
+from .cassettes import info_of, label_of
 from .cell import CellOptions
 from .handle import RunHandle
 from .inspecting import NO_DATA
@@ -30,7 +33,7 @@ from .outgoing import EARLIER_VALUES, Outgoing, compose, may_hold_values, note_w
 from .state import NotebookState
 from .waiting import CellInterrupted, breaking_stalls, kernel, stdin_allowed, ticking
 
-STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time: their records hold nothing that differs
+STABLE_PROVIDERS = ("demo", "scripted")  # the same run each time, as with a cassette: nothing in the record differs
 
 ENDING_S = 1.5  # what an interrupted run gets to end and to be stored; it needs half a second
 INTERRUPTED = "the run was interrupted; the record above shows what had been done"
@@ -82,12 +85,19 @@ class Screen:
         self._answers: PersonAnswers | PolicyAnswers | None = None
 
     def _first_picture(self, session: AgentSession, model: str | None, variable: str) -> Any:
-        info = self._app.models.get(model or session.model or None).info
-        self._stable = info.provider in STABLE_PROVIDERS
-        self._label = info.label or info.id
+        cassette = self._cassette
+        info = info_of(self._app, model or session.model or None, cassette)
+        self._stable = cassette is not None or info.provider in STABLE_PROVIDERS
+        self._label = label_of(info, cassette)
         return view_state.initial(
             model=self._label, stable=self._stable, workspace=session.workspace, handle=variable, sent=self._sent
         )
+
+    @property
+    def _cassette(self) -> Cassette | None:
+        """What records or plays the run."""
+        cassette = self._options.interceptor or self._app.cassette
+        return cassette if isinstance(cassette, Cassette) and cassette.active else None
 
     def compose(self, prompt: str, *, context: bool) -> str:
         """The message to send for ``prompt``; what it discloses will be shown. Raises UsageError."""
@@ -259,6 +269,8 @@ class Screen:
         picture = picture if interrupted else view_state.stopped(picture)
         refusal = self._refusal()
         bundle = record.render(view_state.refused(picture, refusal) if refusal else picture)
+        mask = Masker.from_environment().mask
+        bundle = {kind: mask(text) for kind, text in bundle.items()}  # a model may repeat a key that it was told
         self.handle.finish(bundle, result)
         if self._shown is not None:
             drawn = self._view.views > 0

@@ -17,6 +17,7 @@ from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
 from . import capturing
 from .answering import POLICIES, HeadlessPolicy
+from .cassettes import Cassettes
 from .cell import CellOptions
 from .failures import failures_of
 from .handle import RunHandle
@@ -46,6 +47,7 @@ class NotebookState:
         self.cells = cells_of(shell)
         self.rules = RuleBook(store_folder)
         self.runs = RunLog()
+        self.cassettes = Cassettes()
         self.views_shown = self.views_drawn = 0  # live views in this kernel, and those that a page said it drew
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
@@ -69,6 +71,7 @@ class NotebookState:
             self._app = Kestrel(workspace=folder, store=FileSessionStore(store_folder()), plugins=plugins)
             self.rules.attach(self._app)
             self.runs.follow(self._app)
+            self.cassettes.attach(self._app)
         return self._app
 
     @property
@@ -99,6 +102,7 @@ class NotebookState:
         self.tools.forget()
         self.rules.attach(app)
         self.runs.follow(app)
+        self.cassettes.attach(app)
 
     def choose_model(self, id: str) -> None:
         """Make ``id`` the default model from now on. Raises ModelNotFoundError."""
@@ -238,6 +242,7 @@ class NotebookState:
         """Stop what goes on and close the application; from synchronous code, on whatever loop is there."""
         app, self._app, self._session = self._app, None, None
         self.rules.detach()
+        self.cassettes.close()
         if app is None:
             return
         try:

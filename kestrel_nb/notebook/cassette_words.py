@@ -1,0 +1,106 @@
+"""``%kestrel record`` and ``%kestrel replay``: which cassette cells go through, what is in it, and what is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..app import Kestrel
+from ..protocol.errors import KestrelError, UsageError
+from ..providers.cassette import MODES, CassetteMode
+from .cassettes import CASSETTE_VARIABLE
+from .command import Command, Text
+from .state import NotebookState
+
+OFF, AUTO = "off", "--auto"
+UNUSED = 5  # entries that the state names
+
+
+async def _record(state: NotebookState, words: list[str]) -> Text | None:
+    auto = AUTO in words
+    return _work(state, "auto" if auto else "record", [word for word in words if word != AUTO], "record PATH [--auto]")
+
+
+async def _replay(state: NotebookState, words: list[str]) -> Text | None:
+    return _work(state, "replay", words, "replay PATH")
+
+
+def _work(state: NotebookState, mode: CassetteMode, words: list[str], usage: str) -> Text | None:
+    if not words:
+        return Text(_state(state.app))
+    if len(words) > 1 or words[0].startswith("-"):
+        raise UsageError(f"usage: %kestrel {usage}, or %kestrel {usage.split()[0]} {OFF}")
+    if words == [OFF]:
+        state.cassettes.end(state.app)
+        return None
+    cassette = state.cassettes.choose(state.app, mode, words[0])
+    # The same words whichever mode it is: a notebook that was recorded is compared with itself when it is played.
+    said = f"Cells go through the cassette {words[0]}."
+    return Text(f"{said}\n{cassette.note}" if cassette.note else said)
+
+
+def _state(app: Kestrel) -> str:
+    cassette = app.cassette
+    if cassette is None or not cassette.active:
+        return "No cassette: cells reach their models. %kestrel record PATH begins one."
+    cassette.open()
+    unused = cassette.unused
+    lines = [f"{cassette.mode}: {cassette.path}, {cassette.entries} entries, {len(unused)} of them not played yet"]
+    lines += [f"    {entry}" for entry in unused[:UNUSED]]
+    lines += [f"    and {len(unused) - UNUSED} more"] if len(unused) > UNUSED else []
+    if said := os.environ.get(CASSETTE_VARIABLE):
+        lines.append(f"{CASSETTE_VARIABLE} is {said}")
+    return "\n".join(lines)
+
+
+def about(state: NotebookState) -> Iterator[tuple[str, bool]]:
+    """What the doctor says, and whether it is a problem."""
+    cassette = state.app.cassette
+    if cassette is None or not cassette.active:
+        yield "none", False
+        return
+    try:
+        cassette.open()
+    except KestrelError as error:
+        yield f"{cassette.mode}: {error}", True
+        return
+    yield f"{cassette.mode}: {cassette.path}, {cassette.entries} entries", False
+    if cassette.note:
+        yield cassette.note, True
+
+
+_MORE: dict[str, tuple[tuple[str, str], ...]] = {
+    "record": (
+        ("record", "what goes through which cassette now"),
+        ("record PATH", "ask the models, and record into this file; what it held stays beside it as PATH.bak"),
+        ("record PATH --auto", "play what is recorded there, and record what is missing"),
+        ("record off", "no cassette any more"),
+        (
+            CASSETTE_VARIABLE,
+            f"[MODE:]PATH in the environment ({', '.join(MODES)}); with a MODE it wins",
+        ),
+    ),
+    "replay": (
+        ("replay", "what goes through which cassette now"),
+        ("replay PATH", "play what is recorded there, without model, key and network; what is not there is an error"),
+        ("replay off", "no cassette any more"),
+    ),
+}
+COMMANDS: dict[str, Command] = {
+    "record": Command(
+        "[PATH [--auto]|off]",
+        "record replies, answers and results into a cassette",
+        2,
+        _record,
+        ("cassette|=off|=--auto", "=--auto"),
+        more=_MORE["record"],
+    ),
+    "replay": Command(
+        "[PATH|off]",
+        "play a cassette, without model, key and network",
+        1,
+        _replay,
+        ("cassette|=off",),
+        more=_MORE["replay"],
+    ),
+}

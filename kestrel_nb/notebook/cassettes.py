@@ -1,0 +1,141 @@
+"""Which cassette a cell goes through: by its option, by ``%kestrel record`` or ``replay``, or by KESTREL_CASSETTE."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from ..protocol.errors import KestrelError, UsageError
+from ..providers.cassette import MODES, Cassette, CassetteMode
+from .cell import CellOptions
+from .words import model_label
+
+if TYPE_CHECKING:
+    from ..app import Kestrel
+    from ..protocol.sessions import ModelInfo
+
+CASSETTE_VARIABLE = "KESTREL_CASSETTE"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What KESTREL_CASSETTE says. A ``mode`` holds whatever the notebook says; a path alone is only the default."""
+
+    mode: CassetteMode | None = None
+    path: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Wish:
+        """``MODE:PATH``, ``MODE`` or ``PATH``. The drive of a Windows path is no mode."""
+        mode, _, path = text.strip().partition(":")
+        if mode in MODES:
+            return cls(cast(CassetteMode, mode), path.strip() or None)
+        return cls(None, text.strip() or None)
+
+    def applied(self, mode: CassetteMode, path: str) -> tuple[CassetteMode, str]:
+        """What becomes of a word or an option of the notebook."""
+        return (mode, path) if self.mode is None else (self.mode, self.path or path)
+
+
+def wish() -> Wish:
+    """What the environment says now."""
+    return Wish.of(os.environ.get(CASSETTE_VARIABLE, ""))
+
+
+class Cassettes:
+    """The cassettes of one notebook. Cells that name the same file share one object, and so do its entries."""
+
+    def __init__(self) -> None:
+        self._chosen: Cassette | None = None  # by a word, or by the environment
+        self._of_cells: dict[tuple[str, str], Cassette] = {}
+        self._ended = False  # by a word, so that the environment's default counts no more
+
+    def attach(self, app: Kestrel) -> None:
+        """Let ``app`` go through the chosen cassette unless it has one of its own. Raises UsageError."""
+        if self._chosen is None and not self._ended:
+            self._chosen = _from_environment()
+        if app.cassette is None and self._chosen is not None:
+            app.cassette = self._chosen
+
+    def choose(self, app: Kestrel, mode: CassetteMode, path: str) -> Cassette:
+        """Let everything in ``app`` go through the cassette at ``path``. Raises UsageError, and nothing has changed."""
+        mode, path = wish().applied(mode, path)
+        fresh, old = Cassette(path, mode), app.cassette
+        _must_rest(app)
+        self._let_go(fresh.full_path)
+        if old is not None:
+            old.close()
+        try:
+            fresh.open()
+        except KestrelError:
+            if old is not None:
+                old.open()
+            raise
+        self._chosen = app.cassette = fresh
+        return fresh
+
+    def end(self, app: Kestrel) -> None:
+        """Let everything in ``app`` go its usual way, unless the environment names mode and path. Raises UsageError."""
+        said = wish()
+        if said.mode is not None and said.path is not None:
+            return
+        _must_rest(app)
+        if app.cassette is not None:
+            app.cassette.close()
+        self._chosen = app.cassette = None
+        self._ended = True
+
+    def of_cell(self, options: CellOptions, app: Kestrel) -> Cassette | None:
+        """The cassette that a cell goes through, open; None for none. Raises UsageError."""
+        if options.record and options.replay:
+            raise UsageError("a cell is recorded or replayed; give --record or --replay, not both")
+        cassette = app.cassette
+        if path := options.record or options.replay:
+            cassette = self._named(*wish().applied("record" if options.record else "replay", path), app)
+        if cassette is None or not cassette.active:
+            return None
+        cassette.open()
+        return cassette
+
+    def _named(self, mode: CassetteMode, path: str, app: Kestrel) -> Cassette:
+        fresh = Cassette(path, mode)
+        current = app.cassette
+        if current is not None and (current.full_path, current.mode) == (fresh.full_path, mode):
+            return current
+        return self._of_cells.setdefault((fresh.full_path, mode), fresh)
+
+    def _let_go(self, path: str) -> None:
+        for key in [key for key in self._of_cells if key[0] == path]:
+            self._of_cells.pop(key).close()
+
+    def close(self) -> None:
+        """Let go of every file that cells named; an application closes its own."""
+        for cassette in self._of_cells.values():
+            cassette.close()
+        self._of_cells.clear()
+
+
+def _from_environment() -> Cassette | None:
+    said = wish()
+    if said.path is None or said.mode == "off":
+        return None
+    return Cassette(said.path, said.mode or "auto")
+
+
+def _must_rest(app: Kestrel) -> None:
+    if any(summary.is_running for summary in app.sessions.list()):
+        raise UsageError("a run is going; wait for it or stop it with %kestrel cancel, then choose the cassette")
+
+
+def label_of(info: ModelInfo, cassette: Cassette | None) -> str:
+    """The name of a model in the header. It is the same whether the cassette records or plays."""
+    label = info.label or info.id
+    return label if cassette is None else f"cassette of {model_label(label)}"
+
+
+def info_of(app: Kestrel, id: str | None, cassette: Cassette | None) -> ModelInfo:
+    """The model of a run. Raises ModelNotFoundError for one that is neither here nor recorded."""
+    name = id or app.models.default_model or ""
+    recorded = cassette.info(name) if cassette is not None else None
+    return recorded or app.models.get(name or None).info

@@ -1,0 +1,135 @@
+"""A notebook that was recorded, saved and is played again: without key and network, to the byte."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+LIMIT = 90  # seconds of one program
+KEY = "zq-planted-key-5512-for-tests"
+pytestmark = pytest.mark.timeout(4 * LIMIT)
+
+# Stands for a service with a key: it works only where the key is set, and is counted.
+SERVICE = '''
+from kestrel_nb import CompletionResponse, ModelInfo, TokenDelta, ToolSchema, Usage, tool
+from kestrel_nb.protocol.codec import parse_call
+import os, json, pathlib, secrets
+
+
+class Service:
+    info = ModelInfo(id="cloud:big", provider="cloud", label="Big")
+
+    async def generate(self, request, on_delta=None):
+        if "SERVICE_API_KEY" not in os.environ:
+            raise RuntimeError("no key")
+        said = [message.content for message in request.messages if message.role == "user"][-1]
+        results = [message for message in request.messages if message.role == "tool"]
+        text, calls = "", ()
+        if request.messages[-1].role == "tool":
+            text = f"It said: {request.messages[-1].content}"
+        elif said.startswith("call "):
+            name, _, raw = said.removeprefix("call ").partition(" ")
+            calls = (parse_call("call_" + secrets.token_hex(6), name, raw),)
+        else:
+            text = f"You said {said} ({secrets.token_hex(4)})"
+        for piece in (text[:5], text[5:]):
+            if piece and on_delta:
+                on_delta(TokenDelta(text=piece))
+        return CompletionResponse(
+            content=text, reasoning="hm", tool_calls=calls, usage=Usage(input_tokens=len(said), output_tokens=7)
+        )
+
+
+@tool(permission="ask", deterministic=False)
+def measure(place: str) -> dict:
+    """Measure.
+
+    Args:
+        place: where.
+    """
+    with open("measured.txt", "a") as file:
+        file.write(place)
+    return {"columns": ["place", "value"], "rows": [[place, secrets.token_hex(4)], ["key", os.environ["SERVICE_API_KEY"]]]}
+
+
+model = Service()
+'''
+CELLS = [
+    "%load_ext kestrel_nb\nfrom service import measure, model",
+    "%kestrel use model",
+    "%kestrel record talk.jsonl",
+    "%%kestrel -o hello\nhello there",
+    'print(hello.status, hello.text.startswith("You said hello"))',
+    '%%kestrel -t measure\ncall measure {"place": "Oslo"}',
+    "%%kestrel -t run_python\ncall run_python {\"code\": \"x = 6 * 7\\nprint('x is', x)\"}",
+    "print(x)",
+    '%%kestrel --headless deny\ncall shell {"command": "echo no"}',
+    "%%kestrel\ncall date-time {}",
+    '%%kestrel\ncall list_dir {"path": "data"}',
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "service.py").write_text(SERVICE)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("a")
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell, id=f"cell-{index}") for index, cell in enumerate(CELLS)],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
+    nbformat.write(notebook, tmp_path / "talk.ipynb")
+    yield tmp_path
+
+
+def run(folder: Path, cassette: str, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KESTREL_")}
+    env |= {"KESTREL_HOME": str(folder / "home"), "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"}
+    env |= {"KESTREL_CASSETTE": cassette} if cassette else {}
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=folder,
+        env=env | extra,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def outputs(path: Path) -> list[Any]:
+    return [cell.get("outputs", []) for cell in json.loads(path.read_text("utf-8"))["cells"]]
+
+
+def execute(folder: Path, cassette: str, target: str, **extra: str) -> list[Any]:
+    words = ("nbconvert", "--to", "notebook", "--execute", "--output", target, "talk.ipynb")
+    done = run(folder, cassette, *words, **extra)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return outputs(folder / target)
+
+
+def test_a_recorded_notebook_passes_strict_nbval_without_key_and_model(folder: Path, tmp_path_factory: Any) -> None:
+    recorded = execute(folder, "", "done.ipynb", SERVICE_API_KEY=KEY, KESTREL_HEADLESS="approve")
+    texts = ["".join(out["data"]["text/plain"]) for outs in recorded for out in outs if "data" in out]
+    assert "cassette of Big" in texts[2], texts[2]
+    assert (folder / "measured.txt").read_text() == "Oslo"
+
+    # Another folder on another day, nobody there, no key: the same outputs.
+    other = tmp_path_factory.mktemp("elsewhere")
+    for name in ("service.py", "data", "talk.ipynb", "talk.jsonl", "done.ipynb"):
+        (shutil.copytree if (folder / name).is_dir() else shutil.copy)(folder / name, other / name)
+    assert execute(other, "replay:", "again.ipynb") == recorded
+    assert not (other / "measured.txt").exists()
+    done = run(other, "replay:", "pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+    for path in (folder / "talk.jsonl", folder / "done.ipynb", other / "again.ipynb"):
+        assert KEY not in path.read_text("utf-8")
+        assert str(folder) not in path.read_text("utf-8")
