@@ -18,6 +18,7 @@ from .prompts import estimate_tokens
 from .truncation import head_of
 
 KEPT_CHARS: Final = 400  # of an old result; enough to tell what it was
+OLD_LIMITS: Final = (KEPT_CHARS, 0)  # nothing of it is left only when the heads alone fill the window
 REPLY_TOKENS: Final = 4096  # room for the reply where nobody limits it, but at most a quarter of the window
 IMAGE_TOKENS: Final = 1600  # of any size: what a large picture comes to once a provider has scaled it down
 PART_TOKENS: Final = 8  # the role, ids and punctuation around a part
@@ -46,7 +47,7 @@ class ContextCare:
         self._sizes: list[int] = []  # of what is sent, in tokens
         self._total = 0
         self._newest = 0  # where the results of the newest step begin
-        self._next = 0  # the oldest message that may still be shortened
+        self._next = dict.fromkeys(OLD_LIMITS, 0)  # the oldest message not yet shortened to so many characters
         self._any = self._too_large = False
 
     def fit(self, request: CompletionRequest, window: int | None) -> tuple[CompletionRequest, Sequence[ContextNotice]]:
@@ -97,15 +98,23 @@ class ContextCare:
         if before <= room:
             return 0, 0
         cut: set[int] = set()
-        while self._total > goal and self._next < self._newest:
-            cut |= self._shorten([self._next], KEPT_CHARS, read_only, images=False)
-            self._next += 1
+        for limit in OLD_LIMITS:
+            if self._total > room:
+                cut |= self._shorten_old(limit, goal, read_only)
         newest = range(self._newest, len(self._whole))
         if self._total > room:  # nothing else helps
             cut |= self._shorten(newest, self._share(newest, goal), read_only, images=True)
         if self._total > room:
             cut |= self._shorten(newest, KEPT_CHARS, read_only, images=False)
         return len(cut), before - self._total
+
+    def _shorten_old(self, limit: int, goal: int, read_only: frozenset[str]) -> set[int]:
+        """Shorten the results of all steps but the newest to ``limit`` characters, oldest first, until ``goal``."""
+        cut: set[int] = set()
+        while self._total > goal and self._next[limit] < self._newest:
+            cut |= self._shorten([self._next[limit]], limit, read_only, images=False)
+            self._next[limit] += 1
+        return cut
 
     def _share(self, newest: range, goal: int) -> int:
         """How many characters each result of the newest step may have, all alike, so that everything meets ``goal``."""
@@ -190,7 +199,11 @@ def _shortened(part: Part, limit: int, read_only: Iterable[str], images: bool) -
     if not isinstance(part, ToolResultPart):
         return part
     head = head_of(part.content, limit)
-    missing = [f"the first {len(head):,} of {len(part.content):,} characters are kept"] if head != part.content else []
+    missing: list[str] = []
+    if not head and part.content:
+        missing.append(f"all {len(part.content):,} characters are left out")
+    elif head != part.content:
+        missing.append(f"the first {len(head):,} of {len(part.content):,} characters are kept")
     if part.images and not images:
         missing.append("1 image is left out" if len(part.images) == 1 else f"{len(part.images)} images are left out")
     if not missing:
@@ -202,4 +215,4 @@ def _shortened(part: Part, limit: int, read_only: Iterable[str], images: bool) -
     )
     note = f"[shortened to make room: {', '.join(missing)}; {again}]"
     kept = part.images if images else ()
-    return replace(part, content=f"{head}\n{note}", images=kept)
+    return replace(part, content=f"{head}\n{note}" if head else note, images=kept)
