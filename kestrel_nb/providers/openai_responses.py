@@ -24,7 +24,8 @@ from ..runtime.tools import NAME
 from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
 from .event_parser import count_of, objects_of, read_json, str_of
 from .images import base64_image
-from .openai_responses_stream import API, ResponsesParser, response_of
+from .openai_responses_reply import API, response_of
+from .openai_responses_stream import ResponsesParser
 from .wire import WireRequest, broken
 
 MAX_CALL_ID: Final = 64  # characters; longer ids, which other formats give, are refused
