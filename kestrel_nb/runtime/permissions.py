@@ -63,6 +63,14 @@ class UnreadableRules(PermissionRule):
     scope: Literal["session", "notebook", "user"] = "user"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRule(PermissionRule):
+    """Comes with a model that is often wrong: its calls ask. It stands before all others, so any of them may differ."""
+
+    tool: str = "*"
+    action: PermissionDecision = "ask"
+
+
 def default_permission(tool: Tool, arguments: JsonObject) -> ToolPermission | None:
     """What ``tool`` itself says about a call with these valid arguments; None where it says the same of every call."""
     if not (hasattr(tool, "permission_for") and isinstance(tool, JudgingTool)):  # the first look is the quick one
@@ -120,6 +128,8 @@ _OWNERS = {"session": "the rule", "notebook": "the notebook's rule", "user": "th
 
 def named(rule: PermissionRule) -> str:
     """The rule in a few words."""
+    if isinstance(rule, ModelRule):
+        return "every call of this model asks"
     match = f" for `{rule.match}`" if rule.match is not None else ""
     return f"{_OWNERS[rule.scope]} `{rule.tool}: {rule.action}`{match}"
 

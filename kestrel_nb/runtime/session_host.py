@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..protocol.errors import KestrelError
 from ..protocol.events import MessageCompleted, Notice, SessionEvent, SessionUpdated, UsageUpdated
 from ..protocol.messages import ChatMessage, ToolCallPart
 from ..protocol.sessions import (
@@ -24,9 +25,11 @@ from ..protocol.sessions import (
 from ..protocol.tools import ToolSchema
 from .call_host import CallSettings
 from .context_care import ContextCare
+from .few_tools import few_tools
 from .keeper import SessionKeeper
 from .listeners import EventListener, Listeners
 from .models import CompletionRequest, ModelRegistry
+from .permissions import ModelRule
 from .prompts import default_system_prompt
 from .retry import RetryOptions
 from .session_state import SessionState
@@ -115,8 +118,14 @@ class SessionHost:
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
-        """The permission rules that hold here: the application's, then the session's own."""
-        return (*self._services.extra_rules(), *self._state.rules)
+        """The permission rules that hold here: the model's, the application's, then the session's own."""
+        return (*self._model_rules(), *self._services.extra_rules(), *self._state.rules)
+
+    def _model_rules(self) -> tuple[PermissionRule, ...]:
+        with suppress(KestrelError):
+            if self._services.models.get(self._run_model or self.model or None).info.every_call_asks:
+                return (ModelRule(),)
+        return ()
 
     @property
     def own_rules(self) -> tuple[PermissionRule, ...]:
@@ -144,9 +153,10 @@ class SessionHost:
         return self._state.transcript.unanswered()
 
     def request(self, signal: CancelSignal, info: ModelInfo) -> CompletionRequest:
-        """The next request to the model that ``info`` describes, with old tool results shortened to fit it."""
+        """The next request to the model that ``info`` describes: with as many tools as it can choose among, and old
+        tool results shortened to fit it."""
         services = self._services
-        schemas = self.offered()
+        schemas = self._few_tools(self.offered(), info)
         request = CompletionRequest(
             model=self._run_model or self.model,
             messages=self._state.transcript.request(self._system_prompt([schema.name for schema in schemas])),
@@ -159,6 +169,14 @@ class SessionHost:
         for level, text in notices:
             self.emit(Notice, level=level, code="context", text=text)
         return request
+
+    def _few_tools(self, all_tools: list[ToolSchema], info: ModelInfo) -> tuple[ToolSchema, ...]:
+        tools = few_tools(all_tools, info.max_tools, self.messages)
+        if len(tools) < len(all_tools) and self.messages and self.messages[-1].role == "user":
+            names = ", ".join(tool.name for tool in tools)
+            text = f"{info.id} can choose among {info.max_tools} tools; of {len(all_tools)} it is offered {names}."
+            self.emit(Notice, level="info", code="few_tools", text=text)
+        return tools
 
     def _system_prompt(self, names: list[str]) -> str:
         make = self._services.system_prompt
