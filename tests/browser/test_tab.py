@@ -39,7 +39,7 @@ def line(page: NotebookPage, index: int, number: int) -> Locator:
 def test_tab_offers_words_models_and_variables(page: NotebookPage) -> None:
     tab_after(page, 1, "%kestrel ")
     models = offer(page, "models")
-    expect(models.locator(".jp-Completer-typeExtended")).to_have_text("the models, as a dataframe")
+    expect(models.locator(".jp-Completer-typeExtended")).to_have_text("the models, or a provider's, as a dataframe")
     page.shot("words")
     models.click()
     expect(line(page, 1, 0)).to_have_text("%kestrel models")

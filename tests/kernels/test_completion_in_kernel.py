@@ -51,9 +51,9 @@ def taken(kernel: Kernel, code: str) -> list[str]:
     ("typed", "given"),
     [
         ("%kestrel inb|", ["%kestrel inbox"]),
-        ("x = 1\n%kestrel use |", ["x = 1\n%kestrel use demo"]),
-        ("%%kestrel -m |\nhi", ["%%kestrel -m demo\nhi"]),
-        ("%%kestrel --model=de|", ["%%kestrel --model=demo"]),
+        ("x = 1\n%kestrel use dem|", ["x = 1\n%kestrel use demo"]),
+        ("%%kestrel -m anth|\nhi", ["%%kestrel -m anthropic:\nhi"]),
+        ("%%kestrel --model=dem|", ["%%kestrel --model=demo"]),
         ("%%kestrel --max|", ["%%kestrel --max-steps"]),
         ("%%kestrel -t grep,gl|", ["%%kestrel -t grep,glob"]),
         ("%%kestrel\nlook at {df|} now", ["%%kestrel\nlook at {df_sales} now"]),
@@ -75,7 +75,7 @@ def test_all_words_and_options_with_help(kernel: Kernel) -> None:
     (help_of_models,) = [
         item["type"] for item in words["metadata"]["_jupyter_types_experimental"] if item["text"] == "models"
     ]
-    assert help_of_models.replace("\N{NO-BREAK SPACE}", " ") == "the models, as a DataFrame"
+    assert help_of_models.replace("\N{NO-BREAK SPACE}", " ") == "the models, or a provider's, as a DataFrame"
     assert {"-m", "--model", "--headless"} <= set(complete(kernel, "%%kestrel -|")["matches"])
 
 
@@ -83,7 +83,7 @@ def test_the_older_question_that_knows_one_line_only(kernel: Kernel) -> None:
     kernel.ok("get_ipython().kernel.use_experimental_completions = False")
     try:
         assert taken(kernel, "x = 1\n%kestrel inb|") == ["x = 1\n%kestrel inbox"]
-        assert taken(kernel, "%%kestrel --model=de|\nhi") == ["%%kestrel --model=demo\nhi"]
+        assert taken(kernel, "%%kestrel --model=dem|\nhi") == ["%%kestrel --model=demo\nhi"]
     finally:
         kernel.ok("get_ipython().kernel.use_experimental_completions = True")
 

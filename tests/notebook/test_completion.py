@@ -28,10 +28,13 @@ from kestrel_nb.notebook.offers import SOURCES
 from kestrel_nb.notebook.settings import install, remove
 from kestrel_nb.notebook.state import forget, state_of
 from kestrel_nb.protocol.errors import UsageError
+from kestrel_nb.protocol.sessions import ModelInfo
 from kestrel_nb.protocol.tools import ToolSchema
+from kestrel_nb.providers.known import PROVIDERS
 from kestrel_nb.testing import Reply, ScriptedModel
 
 Tab = Callable[[str], list[str]]
+PREFIXES = [f"{name}:" for name in PROVIDERS]
 
 
 @pytest.fixture
@@ -92,17 +95,20 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
         ("x = 1\n%kestrel inb|\ny = 2", ["x = 1\n%kestrel inbox\ny = 2"]),
         ("%%time\n%kestrel inb|", ["%%time\n%kestrel inbox"]),
         ("%kestrel \\\n inb|", ["%kestrel \\\n inbox"]),
-        ("%kestrel use |", ["%kestrel use demo"]),
-        ("%kestrel use 'd|", ["%kestrel use 'demo'"]),
-        ('%kestrel use "d|"', ['%kestrel use "demo"']),
+        ("%kestrel use |", [f"%kestrel use {name}" for name in ("demo", *PREFIXES)]),
+        ("%kestrel use ant|", ["%kestrel use anthropic:"]),
+        ("%kestrel use openai|", ["%kestrel use openai:", "%kestrel use openai-responses:"]),
+        ("%kestrel use 'dem|", ["%kestrel use 'demo'"]),
+        ('%kestrel use "dem|"', ['%kestrel use "demo"']),
         ("%kestrel use demo |", []),
-        ("%kestrel models |", []),
+        ("%kestrel models o|", [f"%kestrel models {name}" for name in PROVIDERS if name.startswith("o")]),
+        ("%kestrel models openai |", []),
         ("%kestrel nonsense |", []),
         ("%kestrel approve --|", ["%kestrel approve --session"]),
         ("%kestrel approve --session |", []),
         ("%kestrel approve --session a|", []),
         ("%kestrel fix -|", ["%kestrel fix -m"]),
-        ("%kestrel fix -m |", ["%kestrel fix -m demo"]),
+        ("%kestrel fix -m dem|", ["%kestrel fix -m demo"]),
         ("%kestrel fix it is odd -|", ["%kestrel fix it is odd -m"]),
         ("%kestrel fork copy |", ["%kestrel fork copy -s"]),
         ("%kestrel fork copy -s x -|", []),
@@ -112,9 +118,9 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
         ("%%kestrel --he|", ["%%kestrel --headless", "%%kestrel --help"]),
         ("%%kestrel -|m", [f"%%kestrel {name}m" for option in OPTIONS for name in option.names]),
         ("# first\n\n%%kestrel --mo|", ["# first\n\n%%kestrel --model"]),
-        ("%%kestrel -m |", ["%%kestrel -m demo"]),
-        ("%%kestrel -m | -b\nhi", ["%%kestrel -m demo -b\nhi"]),
-        ("%%kestrel --model=de|", ["%%kestrel --model=demo"]),
+        ("%%kestrel -m |", [f"%%kestrel -m {name}" for name in ("demo", *PREFIXES)]),
+        ("%%kestrel -m dem| -b\nhi", ["%%kestrel -m demo -b\nhi"]),
+        ("%%kestrel --model=de|", ["%%kestrel --model=demo", "%%kestrel --model=deepseek:"]),
         ("%%kestrel --headless |", [f"%%kestrel --headless {word}" for word in ("deny", "approve", "fail")]),
         ("%%kestrel -o |", []),
         ("%%kestrel --max-steps |", []),
@@ -165,11 +171,15 @@ async def test_variables_models_tools_sessions_and_questions(shell: Any, tab: Ta
     app = Kestrel(model=ScriptedModel(["Fine."]), tools=[note])
     session = app.sessions.create(id="budget-2024")
     shell.user_ns.update(my_app=app, my_run=RunHandle(session), my_tool=note, _hidden=app, my_number=1)
-    assert tab("%kestrel use |") == [f"%kestrel use {name}" for name in ("demo", "my_app", "my_tool")]
+    names = ("demo", *PREFIXES, "my_app", "my_tool")
+    assert tab("%kestrel use |") == [f"%kestrel use {name}" for name in names]
     assert tab("%kestrel show |") == ["%kestrel show my_run"]
     assert tab("%%kestrel -t grep,my_|") == ["%%kestrel -t grep,my_tool"]
     state_of(shell).use_app(app)
-    assert tab("%%kestrel -m |") == ["%%kestrel -m demo", "%%kestrel -m scripted"]
+    app.catalog.learn(ModelInfo(id="openai:gpt-9", provider="openai"))
+    assert tab("%%kestrel -m openai:|") == ["%%kestrel -m openai:gpt-9", "%%kestrel -m openai:"]
+    models = ["demo", "scripted", "openai:gpt-9", *PREFIXES]
+    assert tab("%%kestrel -m |") == [f"%%kestrel -m {name}" for name in models]
     assert tab("%%kestrel -t no|") == ["%%kestrel -t note"]
     assert tab("%%kestrel -s bud|") == ["%%kestrel -s budget-2024"]
     assert tab("%kestrel rewind -s |") == ["%kestrel rewind -s budget-2024"]
@@ -429,7 +439,7 @@ def test_python_is_silent_in_ours_with_jedi_or_without(shell: Any, tab: Tab, jed
 def test_one_line_at_a_time(shell: Any) -> None:
     for line, answer in (
         ("%kestrel inb", ("inb", ["inbox"])),
-        ("%%kestrel --model=de", ("de", ["demo"])),
+        ("%%kestrel --model=dem", ("dem", ["demo"])),
         ("%%kestrel --max", ("--max", ["--max-steps"])),
     ):
         assert shell.complete("", line, len(line)) == answer

@@ -226,7 +226,7 @@ def test_an_ollama_host_that_is_none(value: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_which_providers_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [usable(name) for name in PROVIDERS] == [None] * len(PROVIDERS)
+    assert [usable(name) for name in PROVIDERS] == [None] * len(PROVIDERS)  # a local model may be installed
     monkeypatch.setenv("OPENAI_API_KEY", "")
     monkeypatch.setenv("GOOGLE_API_KEY", "key-of-gemini")
     monkeypatch.setenv("OLLAMA_HOST", "gpu")
@@ -310,5 +310,3 @@ async def test_a_listing_that_fails_is_one_line(server: Any, monkeypatch: pytest
         await catalog.list("openai+http://127.0.0.1:9/v1")
     with pytest.raises(ModelNotFoundError, match='did you mean "openai"'):
         await catalog.list("opnai")
-    with pytest.raises(KestrelError, match="local:PATH"):
-        await catalog.list("local")
