@@ -15,7 +15,7 @@ from ..protocol.messages import ChatMessage
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .encoding import KeptEncodings, KeptTools, extra_fields, json_bytes, json_object
 from .openai_chat_messages import encode_message
 from .openai_chat_stream import OpenAIChatParser, read_whole
 from .wire import WireRequest
@@ -65,7 +65,7 @@ class OpenAIChatWire:
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for a tool whose name the format does not take."""
-        fields = {"model": self._model, "messages": self._messages.of(request.messages)}
+        fields = {"model": self._model}
         if request.tools:
             fields["tools"] = self._tools.of(request.tools)
         if request.temperature is not None:
@@ -76,10 +76,10 @@ class OpenAIChatWire:
             fields["stream"] = b"true"
             fields["stream_options"] = self._stream_options
         fields.update(self._extra)
-        return WireRequest(
-            path="/chat/completions",
-            body=json_object({name: value for name, value in fields.items() if value != b"null"}),
-        )
+        rest = json_object({name: value for name, value in fields.items() if value != b"null"})
+        # Joined once: a long transcript is megabytes, and each further copy of it would cost as much as sending it.
+        body = b"".join((b'{"messages":[', *self._messages.of(request.messages), b"],", rest[1:]))
+        return WireRequest(path="/chat/completions", body=body)
 
     def parser(self) -> OpenAIChatParser:
         """A parser for one streamed reply."""
@@ -100,31 +100,36 @@ class OpenAIChatWire:
 
 
 class KeptMessages:
-    """The ``messages`` array as bytes. What the last request had already is joined already."""
+    """The items of the ``messages`` array as bytes. What the last request had already is joined already."""
 
     def __init__(self, stamp: str) -> None:
         self._kept = KeptEncodings(lambda message: encode_message(message, stamp))
         self._last: tuple[ChatMessage, ...] = ()
-        self._joined = b""
+        self._joined = bytearray()
         self._images: tuple[bytes, ...] = ()
 
-    def of(self, messages: tuple[ChatMessage, ...]) -> bytes:
-        """The array. Images of tools follow the last result of their turn, since results must stand together."""
-        known, joined, waiting = len(self._last), self._joined, self._images
+    def of(self, messages: tuple[ChatMessage, ...]) -> list[bytes | bytearray]:
+        """Pieces that make the items. Images of tools follow all results of their turn, which must stand together."""
+        known = len(self._last)
         if messages[:known] != self._last:  # compares identities first
-            known, joined, waiting = 0, b"", ()
-        pieces = [joined] if joined else []
-        for message in messages[known:]:
-            if waiting and message.role != "tool":
-                pieces += waiting
-                waiting = ()
-            encoded, images = self._kept.of(message)
-            if encoded:
-                pieces.append(encoded)
-            if images:
-                waiting = (*waiting, images)
-        self._last, self._joined, self._images = messages, b",".join(pieces), waiting
-        return json_array([self._joined, *waiting])
+            known, self._last, self._joined, self._images = 0, (), bytearray(), ()
+        encoded = [self._kept.of(message) for message in messages[known:]]
+        for message, (items, images) in zip(messages[known:], encoded, strict=True):
+            if message.role != "tool":
+                self._append(*self._images, items)
+                self._images = ()
+                continue
+            self._append(items)
+            self._images += (images,) if images else ()
+        self._last = messages
+        waiting = b",".join(self._images)
+        return [self._joined, b"," if waiting and self._joined else b"", waiting]
+
+    def _append(self, *items: bytes) -> None:
+        for item in filter(None, items):
+            if self._joined:
+                self._joined += b","
+            self._joined += item
 
 
 def _tool(schema: ToolSchema) -> dict[str, Any]:
