@@ -308,7 +308,7 @@ async def test_a_slow_first_token_is_waited_for(llmock: Llmock, model: LanguageM
 
 
 async def test_a_stall_before_the_first_token_is_asked_again(llmock: Llmock, wire: str, tmp_path: Path) -> None:
-    model = model_at(llmock.url, "llmock", wire, timeouts=Timeouts(idle_s=1))
+    model = model_at(llmock.url, "llmock", wire, timeouts=Timeouts(idle_s=2))
     llmock.plays({"type": "stream_fault", "kind": "stall", "after_chunks": 0, "stall_seconds": 30}, TEXT, TEXT)
     async with PeerRun(model, tmp_path) as run:
         assert (await run.ask()).text == LONG
@@ -317,7 +317,7 @@ async def test_a_stall_before_the_first_token_is_asked_again(llmock: Llmock, wir
 
 
 async def test_a_stall_in_the_middle_fails(llmock: Llmock, wire: str, tmp_path: Path) -> None:
-    model = model_at(llmock.url, "llmock", wire, timeouts=Timeouts(idle_s=1))
+    model = model_at(llmock.url, "llmock", wire, timeouts=Timeouts(idle_s=2))
     after = FIRST_TEXT[wire] + 1
     llmock.plays({"type": "stream_fault", "kind": "stall", "after_chunks": after, "stall_seconds": 30}, TEXT)
     async with PeerRun(model, tmp_path) as run:
