@@ -56,7 +56,8 @@ class Cassette:
         self.mode: CassetteMode = mode
         self._file = CassetteFile(str(os.fspath(path)))
         self._masker = LiveMasker()
-        self._tape: Tape | None = None
+        self._tape = Tape()
+        self._is_open = False
         self._desks: dict[str, _Desk] = {}
         self._origins: dict[str, str] = {}  # call id -> the reply that asked for it, and its place in there
         self._begun = False
@@ -78,12 +79,12 @@ class Cassette:
     @property
     def entries(self) -> int:
         """How many replies, answers and results are there."""
-        return len(self._tape) if self._tape is not None else 0
+        return len(self._tape)
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """What was not played and not recorded just now, a line each."""
-        return self._tape.unused if self._tape is not None else ()
+        """What was not played and not recorded just now, a line each; also once the cassette is closed."""
+        return self._tape.unused if self.plays else ()
 
     def open(self) -> None:
         """Read what is there and get ready to write; once. ``note`` then says what had to be left out.
@@ -91,7 +92,7 @@ class Cassette:
         Raises UsageError when there is nothing to play, the file is no cassette, or it can't be written. Nothing is
         written before the first entry.
         """
-        if self._tape is not None or self.mode == "off":
+        if self._is_open or self.mode == "off":
             return
         if self.mode != "replay":
             self._open_for_writing()
@@ -107,20 +108,22 @@ class Cassette:
             self._file.close()
             raise
         self._begun = self._begun or (self.mode == "auto" and bool(entries))
+        self._is_open = True
 
     def _open_for_writing(self) -> None:
         try:
             self._file.open_for_writing()
         except UsageError as error:
             # In auto a file that can only be read may hold all that is needed.
-            if self.mode != "auto" or not os.access(self.full_path, os.R_OK) or os.access(self.full_path, os.W_OK):
+            path = self.full_path
+            if self.mode != "auto" or not os.path.isfile(path) or os.access(path, os.W_OK):
                 raise
             self._why_not = str(error)
 
     def close(self) -> None:
         """Let go of the file. Opened again, a recording goes on, and playing begins from the first entry."""
         self._file.close()
-        self._tape = None
+        self._is_open = False
         self._origins.clear()
 
     def _write(self, entry: Entry, model: str) -> None:
@@ -138,8 +141,6 @@ class Cassette:
     @property
     def _open_tape(self) -> Tape:
         self.open()
-        if self._tape is None:
-            raise UsageError(f"the cassette {self.path} is off")
         return self._tape
 
     # ---- models -----------------------------------------------------------------------------------------------
