@@ -6,10 +6,16 @@ from typing import Any
 
 from ..frames import to_frame, whole_texts
 from ..protocol.sessions import ModelInfo
-from .command import table
 from .state import NotebookState
 
 FACTS = ("tools", "images", "reasoning")
+THERE = {
+    **dict.fromkeys(("model", "label", "provider"), "str"),
+    "current": "bool",
+    "tools": "boolean",
+    "context_window": "Int64",
+    "use": "str",
+}
 LISTED = {"id": "str", "label": "str", "context_window": "Int64", **dict.fromkeys(FACTS, "boolean")}
 
 
@@ -25,44 +31,17 @@ async def models(state: NotebookState, words: list[str]) -> Any:
     found = {info.id: info for info in state.app.models.list()}
     if current is not None and current not in found:
         found[current] = state.app.models.get(current).info
-    rows = [_row(info, info.id == current) for info in found.values()]
+    rows = [_cells(info, info.id == current, f"%kestrel use {info.id}") for info in found.values()]
     for provider in await state.app.catalog.usable():
         how = f"%kestrel models {provider.name} lists them: {provider.why}"
-        rows.append(_cells(f"{provider.name}:MODEL", provider.title, provider.name, use=how))
-    return whole_texts(table(rows), "use")
+        info = ModelInfo(id=f"{provider.name}:MODEL", provider=provider.name, label=provider.title)
+        rows.append(_cells(info, False, how))
+    return _frame(THERE, rows, "use")
 
 
-def _row(info: ModelInfo, current: bool) -> dict[str, Any]:
-    return _cells(
-        info.id,
-        info.label or info.id,
-        info.provider,
-        current=current,
-        tools=info.supports_tools,
-        context_window=info.context_window,
-        use=f"%kestrel use {info.id}",
-    )
-
-
-def _cells(
-    model: str,
-    label: str,
-    provider: str,
-    *,
-    current: bool = False,
-    tools: bool | None = None,
-    context_window: int | None = None,
-    use: str,
-) -> dict[str, Any]:
-    return {
-        "model": model,
-        "label": label,
-        "provider": provider,
-        "current": current,
-        "tools": tools,
-        "context_window": context_window,
-        "use": use,
-    }
+def _cells(info: ModelInfo, current: bool, use: str) -> list[Any]:
+    label = info.label or info.id
+    return [info.id, label, info.provider, current, info.supports_tools, info.context_window, use]
 
 
 def _offered(infos: list[ModelInfo]) -> Any:
@@ -77,4 +56,8 @@ def _offered(infos: list[ModelInfo]) -> Any:
         ]
         for info in infos
     ]
-    return whole_texts(to_frame({"columns": list(LISTED), "rows": rows, "dtypes": list(LISTED.values())}), "id")
+    return _frame(LISTED, rows, "id")
+
+
+def _frame(columns: dict[str, str], rows: list[list[Any]], whole: str) -> Any:
+    return whole_texts(to_frame({"columns": list(columns), "rows": rows, "dtypes": list(columns.values())}), whole)
