@@ -7,7 +7,7 @@ inside JSON strings, and a character may be cut in half by a read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..protocol.errors import ModelRequestError
 
@@ -16,8 +16,7 @@ BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSentEvent:
+class ServerSentEvent(NamedTuple):
     """One dispatched event: its type ("" where none was given) and its data, lines joined by a newline."""
 
     event: str
@@ -41,12 +40,35 @@ class SseSplitter:
                 return []
             self._first = False
             self._rest = self._rest.removeprefix(BOM)
+        # What nearly every server sends, lines that end in LF alone, is split at C's speed.
+        plain = not self._data and not self._event and b"\r" not in self._rest
+        events = self._plain() if plain else self._any()
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise too_long()
+        return events
+
+    def _plain(self) -> list[ServerSentEvent]:
+        """The complete events of what came; lines that no blank line followed yet stay."""
+        end = self._rest.rfind(b"\n\n")
+        if end < 0:
+            return []
+        blocks, self._rest = self._rest[:end].split(b"\n\n"), self._rest[end + 2 :]
+        events: list[ServerSentEvent] = []
+        for block in blocks:
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append(ServerSentEvent("", block[6:].decode("utf-8", "replace")))
+            else:
+                events += self._lines([*block.split(b"\n"), b""])
+        return events
+
+    def _any(self) -> list[ServerSentEvent]:
         # A CR at the end may be half of a CRLF: it waits for the next byte.
         ready = len(self._rest) - self._rest.endswith(b"\r")
         *lines, last = _LINE_END.split(self._rest[:ready])
         self._rest = last + self._rest[ready:]
-        if len(self._rest) > MAX_LINE_BYTES:
-            raise too_long()
+        return self._lines(lines)
+
+    def _lines(self, lines: list[bytes]) -> list[ServerSentEvent]:
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> ServerSentEvent | None:

@@ -148,7 +148,9 @@ class ChatReply:
     def _add_detail(self, detail: dict[str, Any]) -> None:
         """OpenRouter streams each detail in pieces with one index: its texts are joined, the rest is kept."""
         index = detail.get("index")
-        same = [known for known in self._details if known.get("index") == index and known.get("type") == detail["type"]]
+        same = [
+            known for known in self._details if known.get("index") == index and known.get("type") == detail.get("type")
+        ]
         if index is None or not same:
             self._details.append(detail)
             return

@@ -57,10 +57,12 @@ class OpenAIChatParser:
         if self._done:
             return ()
         try:
-            for event in self._splitter.feed(data):
-                self._event(event.data, event.event)
-                if self._done:
+            for name, text in self._splitter.feed(data):
+                chunk = self._read(text)
+                if chunk is DONE:
+                    self._done = True
                     break
+                self._chunk(chunk, name)
         except ModelRequestError as error:
             self._failure, self._done = error, True
         except _ODD:
@@ -89,21 +91,17 @@ class OpenAIChatParser:
 
     # ---- events ---------------------------------------------------------------------------------------------------
 
-    def _event(self, text: str, name: str) -> None:
+    def _read(self, text: str) -> Any:
+        """The JSON of an event, or ``DONE``."""
         try:
             chunk, end = _scan(text, 0)
+            if end == len(text):
+                return chunk
         except (ValueError, StopIteration):
-            chunk, end = None, -1
-        if end != len(text):
             if text.strip() == DONE:
-                self._done = True
-                return
-            chunk = self._loads(text)
-        self._chunk(chunk, name)
-
-    def _loads(self, text: str) -> Any:
+                return DONE
         try:
-            return json.loads(text)
+            return json.loads(text)  # white space around it, or what is wrong
         except ValueError:
             raise broken(self._provider, "sent an event that is not JSON") from None
 
