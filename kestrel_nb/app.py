@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -136,7 +137,16 @@ class Kestrel:
         if isinstance(event, RunStarted) and ":" in (model := event.model):
             from .providers.prices import load_ahead
 
-            load_ahead(model, lambda: self.catalog.learn_prices(model))
+            load_ahead(model, lambda: self._learn_window(model))
+
+    def _learn_window(self, id: str) -> None:
+        """The price list was read: tell the model ``id`` what it says of it, where nobody said more."""
+        from .providers.prices import context_window
+
+        model = self.models.get(id) if self.models.has(id) else None
+        learn = getattr(model, "learn", None)
+        if model is not None and learn is not None and model.info.context_window is None:
+            learn(replace(model.info, context_window=context_window(id)))
 
     def _options(
         self,

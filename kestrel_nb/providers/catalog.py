@@ -20,9 +20,10 @@ from ..runtime.models import LanguageModel
 from . import prices
 from .address import Timeouts
 from .keys import KeySource, environment_key, keyring_users
-from .known import LOCAL, NAMES, PROVIDERS, Address, address_of, server_of, shown
+from .known import LOCAL, NAMES, PROVIDERS, Address, address_of, is_name, server_of, shown
 
 LIST_S: Final = 20.0  # a listing is one small answer; whoever waits longer waits for nothing
+MOST: Final = 5_000  # models of one listing; the largest known has some hundreds
 KEYRING_S: Final = 2.0  # a keyring that asks a person first is not waited for
 
 
@@ -79,6 +80,7 @@ class Catalog:
         except TimeoutError:
             raise ModelRequestError(f"{shown(prefix)} gave no list of models within {LIST_S:.0f} s") from None
         await prices.ready()
+        found = [info for info in found if is_name(info.id)][:MOST]  # another could not be named anyway
         for info in found:
             self.learn(info)
         return sorted((self._known(info) for info in found), key=lambda info: info.id)
@@ -87,10 +89,6 @@ class Catalog:
         """Keep what is known of the model ``info.id``, and tell it to the one that was made already."""
         self._learned[info.id] = info
         self._tell(info.id)
-
-    def learn_prices(self, id: str) -> None:
-        """The price list has been read: tell the model ``id`` what it says of it. Thread-safe."""
-        self._tell(id)
 
     @property
     def listed(self) -> tuple[ModelInfo, ...]:

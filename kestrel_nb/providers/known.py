@@ -225,9 +225,14 @@ def _no_provider(head: str, model: str) -> ModelNotFoundError:
 def _checked_model(id: str, model: str, before: str) -> str:
     if not model.strip():
         raise ModelNotFoundError(f'"{shown(id)}" lacks the name of a model; it is {shown(before)}:MODEL')
-    if re.search(r"[\x00-\x20\x7f]", model):
+    if not is_name(model):
         raise ModelNotFoundError(f'"{shown(id)}": the name of a model has no spaces or control characters')
     return model
+
+
+def is_name(model: str) -> bool:
+    """True for what can be the name of a model: characters that show, and no spaces."""
+    return model.isprintable() and " " not in model
 
 
 def shown(text: str) -> str:

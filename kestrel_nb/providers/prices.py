@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 from ..protocol.errors import KestrelError
@@ -38,24 +39,19 @@ def price(model_id: str, usage: Usage) -> float | None:
 
 def price_if_loaded(model_id: str, usage: Usage) -> float | None:
     """``price`` as far as the list has been read already."""
-    address = _address(model_id)
-    if address is None or _snapshot is None or usage.total_tokens <= 0:
+    if _snapshot is None or usage.total_tokens <= 0:
         return None
+    model = _listed(model_id)
     try:
-        return _cost(address, usage)
-    except (LookupError, ValueError):  # a model that is not listed, or tokens that can't be
+        return None if model is None else _cost(model, usage)
+    except ValueError:  # tokens that can't be
         return None
 
 
 def context_window(model_id: str) -> int | None:
     """How many tokens the model reads at most, as far as the list has been read already and says so."""
-    address = _address(model_id)
-    if address is None or _snapshot is None:
-        return None
-    try:
-        window = _find(address)[1].context_window
-    except (LookupError, ValueError):
-        return None
+    model = None if _snapshot is None else _listed(model_id)
+    window = getattr(model, "context_window", None)
     return window if isinstance(window, int) and window > 0 else None
 
 
@@ -114,14 +110,23 @@ def _has_prices(model_id: str) -> bool:
     return _address(model_id) is not None
 
 
-def _find(address: Address) -> tuple[Any, Any]:
-    """The provider and the model in the list: the id's provider, or the one whose address the id names."""
+@lru_cache(maxsize=256)
+def _listed(model_id: str) -> Any:
+    """The model in the list, once that was read; None when it is not there.
+
+    It is looked for at the id's provider, or at the one whose address the id names.
+    """
+    address = _address(model_id)
+    if address is None:
+        return None
     provider = None if address.url else address.provider.prices
-    found: tuple[Any, Any] = _snapshot.find_provider_model(address.model, None, provider, address.url)
-    return found
+    try:
+        return _snapshot.find_provider_model(address.model, None, provider, address.url)[1]
+    except (LookupError, ValueError):
+        return None
 
 
-def _cost(address: Address, usage: Usage) -> float | None:
+def _cost(model: Any, usage: Usage) -> float | None:
     from datetime import UTC, datetime
 
     from genai_prices import Usage as Tokens
@@ -129,7 +134,6 @@ def _cost(address: Address, usage: Usage) -> float | None:
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     if cached > usage.input_tokens or usage.reasoning_tokens > usage.output_tokens:
         return None  # a server that counts otherwise: what it means can't be told
-    _, model = _find(address)
     prices = model.get_prices(datetime.now(UTC))
     known = {name for name, value in vars(prices).items() if value is not None}
     needed = {"input_mtok": usage.input_tokens, "output_mtok": usage.output_tokens}

@@ -203,8 +203,10 @@ class SessionHost:
         """Count one reply of the run's model; returns what the run cost so far, in US dollars where that is known."""
         model, price = self._run_model or self.model, self._services.price
         self._state.usage = self._state.usage + usage
-        self._state.spending.add(model, usage, price)
-        self._run_spending.add(model, usage, price)
+        cost = price(model, usage) if price else None
+        for spending in (self._state.spending, self._run_spending):
+            spending.price_again(price)
+            spending.add(model, usage, cost)
         return self.run_cost
 
     @property
@@ -253,7 +255,9 @@ class SessionHost:
 
     async def save_step(self, *, over: bool) -> None:
         """Save what is new. When a step is ``over``, return only when the store has it: no crash loses it then."""
-        if over and self._keeper.outlives_the_process:
+        if not over:
+            self._keeper.write_step_soon()
+        elif self._keeper.outlives_the_process:
             await self._keeper.write_step_now()
         else:
             self._keeper.write_step()

@@ -30,13 +30,11 @@ class Spending:
         """All tokens together."""
         return sum((entry.usage for entry in self._entries.values()), Usage())
 
-    def add(self, model: str, usage: Usage, price: Price | None) -> None:
+    def add(self, model: str, usage: Usage, cost: float | None) -> None:
         """Count one reply of ``model``. A server that says nothing of tokens leaves nothing to count."""
         if usage == Usage():
             return
-        self.price_again(price)
         entry = self._entries.get(model) or ModelUsage(model=model)
-        cost = price(model, usage) if price else None
         self._entries[model] = replace(
             entry,
             usage=entry.usage + usage,

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.kernel
 def environment(llmock_server: PeerServer) -> dict[str, str]:
     """What a person set before the kernel started."""
     return {
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
         "OPENAI_API_KEY": KEY,
         "OPENAI_BASE_URL": f"{llmock_server.url}/v1",
         "ANTHROPIC_API_KEY": "",

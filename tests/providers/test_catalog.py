@@ -14,10 +14,13 @@ import pytest
 
 from kestrel_nb import Kestrel, KestrelConfig
 from kestrel_nb.protocol.errors import KestrelError, ModelNotFoundError, ModelRequestError, UsageError
-from kestrel_nb.protocol.sessions import ModelInfo
+from kestrel_nb.protocol.sessions import ModelInfo, Usage
+from kestrel_nb.providers import OpenAIChatModel
 from kestrel_nb.providers.catalog import Catalog, usable
 from kestrel_nb.providers.known import PROVIDERS, address_of, ollama_address
+from kestrel_nb.providers.prices import price
 from kestrel_nb.runtime.models import ModelRegistry
+from kestrel_nb.runtime.retry import RetryOptions
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +165,7 @@ async def main():
 asyncio.run(main())
 """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    clean["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=60
     )
@@ -292,6 +296,25 @@ async def test_a_listing_teaches_models_made_before_and_later(server: Any) -> No
     assert fresh is not None
     assert fresh.info.context_window == 32768
     assert [info.id for info in catalog.listed] == [info.id for info in found]
+
+
+async def test_names_that_nobody_could_type_are_not_listed(server: Any) -> None:
+    ids = ["fine", "two\nlines", "a b", "\u202eeman", "", 7, None, "x" * 100]
+    server.body = {"data": [{"id": id} for id in ids] + ["nonsense"]}
+    found = await Catalog().list(f"openai+{server.url}")
+    assert [info.id.rsplit(":", 1)[1] for info in found] == ["fine", "x" * 100]
+
+
+async def test_a_registered_model_learns_its_window_from_the_price_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-dummy-key-1")
+    async with Kestrel(config=KestrelConfig(retry=RetryOptions(attempts=1))) as app:
+        mine = OpenAIChatModel("gpt-4o", base_url="http://127.0.0.1:9/v1")
+        app.models.register(mine)
+        assert mine.info.context_window is None
+        assert price("openai:gpt-4o", Usage(input_tokens=1))
+        with pytest.raises(ModelRequestError):
+            await app.sessions.create(model="openai:gpt-4o").start("hi")
+        assert mine.info.context_window == 128_000
 
 
 async def test_a_listing_that_fails_is_one_line(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:

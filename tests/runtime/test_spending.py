@@ -31,7 +31,7 @@ def replies(id: str, *tokens: int) -> ScriptedModel:
 def test_each_reply_is_priced_alone() -> None:
     spending = Spending()
     for tokens in (60, 60):
-        spending.add("cheap", used(tokens), price)
+        spending.add("cheap", used(tokens), price("cheap", used(tokens)))
     assert spending.cost == pytest.approx(0.12)
     assert spending.usage == used(120)
 
@@ -40,11 +40,14 @@ def test_what_has_no_price_leaves_the_cost_unknown_and_is_tried_again() -> None:
     spending = Spending()
     assert spending.cost is None
     spending.add("cheap", used(10), None)
-    spending.add("none", Usage(), price)
+    spending.add("none", Usage(), None)
     assert (spending.cost, [entry.model for entry in spending.entries]) == (None, ["cheap"])
-    spending.add("dear", used(1), price)
+    spending.add("dear", used(1), 0.1)
+    assert spending.cost is None
+    spending.price_again(price)
     assert spending.cost == pytest.approx(0.11)
-    spending.add("none", used(1), price)
+    spending.add("none", used(1), None)
+    spending.price_again(price)
     assert spending.cost is None
 
 
