@@ -17,8 +17,8 @@ UNUSED = 5  # entries that the state names
 
 
 async def _record(state: NotebookState, words: list[str]) -> Text | None:
-    auto = AUTO in words
-    return _work(state, "auto" if auto else "record", [word for word in words if word != AUTO], "record PATH [--auto]")
+    paths = [word for word in words if word != AUTO]
+    return _work(state, "auto" if paths != words else "record", paths or words, "record PATH [--auto]")
 
 
 async def _replay(state: NotebookState, words: list[str]) -> Text | None:

@@ -16,7 +16,7 @@ from ..protocol.errors import CodecError, KestrelError, ModelRequestError, Usage
 from ..protocol.sessions import ApprovalRecord, ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.execution import Failure, Outcome
-from ..runtime.interception import Intercepted, Played, PlayedAnswer
+from ..runtime.interception import Intercepted, Played, PlayedAnswer, Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
 from ..runtime.secrets import LiveMasker
 from ..runtime.tools import ToolExecutionResult
@@ -164,20 +164,22 @@ class Cassette:
         info = self.info(id) if self.active else None
         return RecordedModel(self, info, None, os.getcwd()) if info is not None else None
 
-    def model(self, id: str, find: Callable[[], LanguageModel], workspace: str) -> LanguageModel:
+    def model(
+        self, id: str, find: Callable[[], LanguageModel], workspace: str, depends: Schemas = tuple
+    ) -> LanguageModel:
         """The model ``id`` with this cassette before it. Raises what ``find`` raises where it is needed."""
         info = self.info(id)
         if self.mode == "replay":
-            return RecordedModel(self, info or info_or_stand_in(id, find), None, workspace)
+            return RecordedModel(self, info or info_or_stand_in(id, find), None, workspace, depends)
         try:
             inner = find()
         except KestrelError:
             if info is None:
                 raise
-            return RecordedModel(self, info, None, workspace)
+            return RecordedModel(self, info, None, workspace, depends)
         if isinstance(inner, RecordedModel):  # that is all there is of it here
-            return inner
-        return RecordedModel(self, info or inner.info, inner, workspace)
+            return RecordedModel(self, inner.info, None, workspace, depends)
+        return RecordedModel(self, info or inner.info, inner, workspace, depends)
 
     def _desk(self, workspace: str) -> _Desk:
         desk = self._desks.get(workspace)

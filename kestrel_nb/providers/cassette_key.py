@@ -35,6 +35,7 @@ TEXT: Final = 2_000  # characters of a message that are kept to name a differenc
 SHOWN: Final = 60  # characters of it in a sentence
 
 _OWN_ID = re.compile(r"\b(?:sess|run|msg|call|appr)_[0-9a-f]{24}\b")
+_NAMES_OF_TOOLS = re.compile(r"^You have these tools: [^\n]*$", re.MULTILINE)  # they stand in the request themselves
 _OF_A_DAY = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"
     r"|\b(?:Python|kestrel-nb|IPython|ipykernel)[ /]v?\d+(?:\.\d+)+\S*"
@@ -158,11 +159,11 @@ def digest(value: Any) -> str:
 
 
 def _without_the_day(text: str) -> str:
-    """A system prompt without the date, the system and the versions that somebody may have put into it."""
+    """A system prompt without the tools' names, the date, the system and the versions that may stand in it."""
     for fact in (platform.platform(), platform.version(), platform.release()):
         if len(fact) > 3:
             text = text.replace(fact, "⟦system⟧")
-    return _OF_A_DAY.sub("⟦now⟧", text)
+    return _OF_A_DAY.sub("⟦now⟧", _NAMES_OF_TOOLS.sub("You have these tools: ⟦tools⟧", text))
 
 
 # ---- how two requests differ --------------------------------------------------------------------------------------

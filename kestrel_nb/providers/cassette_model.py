@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING
 
 from ..protocol.sessions import ModelInfo
+from ..runtime.interception import Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, LanguageModel, TokenDelta
 from .pacing import pause, stop
 
 if TYPE_CHECKING:
     from .cassette import Cassette
 
+TRIES = 128  # sets of such tools: all of seven
+
 
 class RecordedModel:
     """See the module. ``inner`` is None where only what is recorded is played."""
 
-    def __init__(self, cassette: Cassette, info: ModelInfo, inner: LanguageModel | None, workspace: str) -> None:
-        self._cassette, self._info, self._inner, self._workspace = cassette, info, inner, workspace
+    def __init__(
+        self,
+        cassette: Cassette,
+        info: ModelInfo,
+        inner: LanguageModel | None,
+        workspace: str,
+        depends: Schemas = tuple,
+    ) -> None:
+        self._cassette, self._info, self._inner = cassette, info, inner
+        self._workspace, self._depends = workspace, depends
 
     @property
     def info(self) -> ModelInfo:
@@ -32,7 +45,7 @@ class RecordedModel:
         stop(request.signal)
         cassette = self._cassette
         asked = cassette.asked(request, self._workspace)
-        found = cassette.take_reply(asked, self._workspace)
+        found = cassette.take_reply(asked, self._workspace) or self._found_elsewhere(request)
         if found is not None:
             return await _play(*found, request, on_delta)
         if self._inner is None:
@@ -49,6 +62,20 @@ class RecordedModel:
         if complete and not (request.signal is not None and request.signal.cancelled):
             cassette.keep_reply(asked, self._inner.info, response, deltas, self._workspace)
         return response
+
+    def _found_elsewhere(self, request: CompletionRequest) -> tuple[CompletionResponse, list[TokenDelta]] | None:
+        """The reply to this request as a machine made it that had others of the tools which depend on what is there."""
+        if not self._cassette.plays:
+            return None
+        depending = {schema.name: schema for schema in self._depends()}
+        always = [schema for schema in request.tools if schema.name not in depending]
+        choices = (combinations(depending.values(), count) for count in range(len(depending) + 1))
+        for some in islice(chain.from_iterable(choices), TRIES):
+            tools = tuple(sorted((*always, *some), key=lambda schema: schema.name))
+            asked = self._cassette.asked(replace(request, tools=tools), self._workspace)
+            if found := self._cassette.take_reply(asked, self._workspace):
+                return found
+        return None
 
 
 async def _play(

@@ -7,7 +7,7 @@ when a tool would execute. Look-up, validation, permission, events and the trans
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from .models import LanguageModel
 from .tools import ToolExecutionResult
 
 Played = ToolExecutionResult | Failure
+Schemas = Callable[[], Sequence[ToolSchema]]
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _SHOWN = 80  # characters of a result in a sentence about it
@@ -45,8 +46,11 @@ class PlayedAnswer:
 class Interceptor(Protocol):
     """What stands between the runs of an application and the outside."""
 
-    def model(self, id: str, find: Callable[[], LanguageModel], workspace: str) -> LanguageModel:
-        """The model of a run; ``find`` gives the one that is really there. Raises what ``find`` raises."""
+    def model(self, id: str, find: Callable[[], LanguageModel], workspace: str, depends: Schemas) -> LanguageModel:
+        """The model of a run; ``find`` gives the one that is really there. Raises what ``find`` raises.
+
+        ``depends`` gives the tools that are offered only where what they need is there, offered now or not.
+        """
         ...
 
     def answer(self, call: Intercepted) -> PlayedAnswer | None:

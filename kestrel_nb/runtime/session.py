@@ -20,6 +20,7 @@ from ..protocol.sessions import (
     SessionDetail,
     Usage,
 )
+from ..protocol.tools import ToolSchema
 from .interception import Interceptor
 from .models import LanguageModel
 from .prompts import title_from_input
@@ -253,7 +254,11 @@ class AgentSession(OwnedSession):
         models, id = self._services.models, self._run_model
         if interceptor is None or not id:
             return models.get(id or None)
-        return interceptor.model(id, lambda: models.get(id), self.workspace)
+        return interceptor.model(id, lambda: models.get(id), self.workspace, self._depending)
+
+    def _depending(self) -> list[ToolSchema]:
+        tools = self._services.calls.tools.list()
+        return [tool.schema for tool in tools if hasattr(tool, "unavailable") and self.offers(tool.schema.name)]
 
     def leave_questions(self) -> None:
         """The run ends: nobody answers its questions any more."""

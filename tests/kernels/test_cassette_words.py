@@ -1,0 +1,172 @@
+"""``%kestrel record`` and ``replay``, the options of a cell, and KESTREL_CASSETTE, in a real kernel."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Kernel, running_kernel
+from sample_cells import LOAD
+
+from kestrel_nb.notebook.cassettes import Wish
+
+ASK = "%%kestrel\nwhat time is it?"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with running_kernel(tmp_path_factory.mktemp("cassettes")) as running:
+        running.ok(LOAD, 60)
+        running.ok("import os")
+        yield running
+
+
+@pytest.fixture
+def folder(kernel: Kernel, tmp_path: Path) -> Path:
+    """A fresh folder for cassettes; the notebook has none."""
+    kernel.ok("%kestrel record off\n%kestrel new")
+    return tmp_path
+
+
+def record_of(kernel: Kernel, cell: str) -> str:
+    shown: list[Any] = kernel.ok(cell).displayed
+    return str(shown[-1]["text/plain"])
+
+
+def word(kernel: Kernel, line: str) -> str:
+    return str(kernel.ok(line).displayed[-1]["text/plain"])
+
+
+def problem(kernel: Kernel, cell: str) -> str:
+    outcome = kernel.run(cell)
+    assert outcome.status == "error"
+    text = " ".join([outcome.text, *outcome.reply.get("traceback", [])])
+    assert "Traceback" not in text
+    return text
+
+
+def entries(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_session_is_recorded_and_played(kernel: Kernel, folder: Path) -> None:
+    path = folder / "talk.jsonl"
+    said = word(kernel, f"%kestrel record {path}")
+    assert said == f"Cells go through the cassette {path}."
+    first = record_of(kernel, ASK)
+    assert first.startswith("Finished · cassette of demo (a rule model, no AI) · 2 steps")
+    assert [entry["kind"] for entry in entries(path)[3:]] == ["reply", "result", "reply"]
+    assert "record: " in word(kernel, "%kestrel record")
+    assert word(kernel, f"%kestrel replay {path}") == said
+    kernel.ok("import time; time.sleep(1.1)\n%kestrel new")
+    assert "3 of them not played yet" in word(kernel, "%kestrel replay")
+    assert record_of(kernel, ASK) == first
+    assert "0 of them not played yet" in word(kernel, "%kestrel replay")
+    kernel.ok("%kestrel new")
+    assert "recorded once and was played as often" in problem(kernel, ASK)
+    assert "cassette" in word(kernel, "%kestrel doctor")
+    kernel.ok("%kestrel replay off\n%kestrel new")
+    assert "cassette" not in record_of(kernel, ASK)
+
+
+def test_a_cell_has_a_cassette_of_its_own(kernel: Kernel, folder: Path) -> None:
+    path = folder / "one.jsonl"
+    first = record_of(kernel, ASK.replace("%%kestrel", f"%%kestrel --record {path}"))
+    count = len(entries(path))
+    kernel.ok("%kestrel new")
+    assert "cassette" not in record_of(kernel, ASK)
+    assert len(entries(path)) == count
+    kernel.ok("%kestrel new")
+    assert record_of(kernel, ASK.replace("%%kestrel", f"%%kestrel --replay={path}")) == first
+
+
+def test_a_model_that_is_not_here_is_played(kernel: Kernel, folder: Path) -> None:
+    path = folder / "far.jsonl"
+    kernel.ok(
+        "from kestrel_nb.testing import ScriptedModel\nfar = ScriptedModel(['From far.'], id='far')\n%kestrel use far\n"
+    )
+    first = record_of(kernel, f"%%kestrel --record {path} -m far\nhi")
+    kernel.ok("%unload_ext kestrel_nb\n%load_ext kestrel_nb")
+    assert 'no model "far"' in problem(kernel, "%%kestrel -m far\nhi")
+    assert record_of(kernel, f"%%kestrel --replay {path} -m far\nhi") == first
+    word(kernel, f"%kestrel replay {path}")
+    kernel.ok("%kestrel new")
+    assert record_of(kernel, "%%kestrel -m far\nhi") == first
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%kestrel replay nothing.jsonl", "there is no cassette nothing.jsonl"),
+        ("%kestrel record /", "is a folder"),
+        ("%kestrel record no/x.jsonl", "there is no folder"),
+        ("%kestrel record a b", "usage: %kestrel record PATH [--auto]"),
+        ("%kestrel replay a --auto", "usage: %kestrel replay [PATH|off]"),
+        ("%kestrel record --auto", "usage: %kestrel record"),
+        ("%%kestrel --replay nothing.jsonl\nhi", "there is no cassette nothing.jsonl"),
+        ("%%kestrel --replay a --record b\nhi", "give --record or --replay, not both"),
+        ("%%kestrel --replay\nhi", "--replay needs a value: --replay PATH"),
+    ],
+)
+def test_mistakes_are_one_line(kernel: Kernel, folder: Path, cell: str, says: str) -> None:
+    assert says in problem(kernel, cell)
+    assert "No cassette" in word(kernel, "%kestrel record")
+
+
+def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
+    path = folder / "env.jsonl"
+    kernel.ok(f"%kestrel record {path}")
+    first = record_of(kernel, ASK)
+    before = path.read_bytes()
+    kernel.ok("os.environ['KESTREL_CASSETTE'] = 'replay:'")
+    try:
+        assert word(kernel, f"%kestrel record {path}") == f"Cells go through the cassette {path}."
+        kernel.ok("%kestrel new")
+        assert record_of(kernel, ASK) == first
+        assert path.read_bytes() == before
+        kernel.ok(f"os.environ['KESTREL_CASSETTE'] = {f'replay:{path}'!r}\n%kestrel record other.jsonl\n%kestrel new")
+        kernel.ok("%kestrel record off")
+        assert record_of(kernel, ASK) == first
+        kernel.ok("os.environ['KESTREL_CASSETTE'] = 'off'\n%kestrel new")
+        word(kernel, f"%kestrel replay {path}")
+        assert "cassette" not in record_of(kernel, ASK)
+    finally:
+        kernel.ok("del os.environ['KESTREL_CASSETTE']")
+
+
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [
+        ("", Wish()),
+        ("talk.jsonl", Wish(None, "talk.jsonl")),
+        (r"C:\talk.jsonl", Wish(None, r"C:\talk.jsonl")),
+        (r"replay:C:\talk.jsonl", Wish("replay", r"C:\talk.jsonl")),
+        ("replay:", Wish("replay", None)),
+        ("replay", Wish("replay", None)),
+        ("off", Wish("off", None)),
+        ("./off", Wish(None, "./off")),
+        (" auto: a:b.jsonl ", Wish("auto", "a:b.jsonl")),
+    ],
+)
+def test_what_the_environment_says(text: str, wish: Wish) -> None:
+    assert Wish.of(text) == wish
+
+
+def test_the_environment_gives_the_default(tmp_path: Path) -> None:
+    path = tmp_path / "default.jsonl"
+    with running_kernel(tmp_path, extra_env={"KESTREL_CASSETTE": str(path)}) as kernel:
+        kernel.ok(LOAD, 60)
+        assert "cassette of demo" in record_of(kernel, ASK)
+        assert "auto: " in word(kernel, "%kestrel record")
+        assert len(entries(path)) == 6
+    assert os.path.getsize(path)
+
+
+def test_a_bad_default_stops_every_cell_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text("hello\n")
+    with running_kernel(tmp_path, extra_env={"KESTREL_CASSETTE": "replay:bad.jsonl"}) as kernel:
+        kernel.ok(LOAD, 60)
+        assert "is no cassette" in problem(kernel, ASK)
+        assert "is no cassette" in word(kernel, "%kestrel doctor")
