@@ -6,14 +6,12 @@ inside JSON strings, and a character may be cut in half by a read.
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..protocol.errors import ModelRequestError
 
-MAX_LINE_BYTES = 32 * 1024 * 1024  # one whole reply as a single event is a few megabytes at most
-BOM = b"\xef\xbb\xbf"
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+MAX_LINE_BYTES: Final = 32 * 1024 * 1024  # one whole reply as a single event is a few megabytes at most
+BOM: Final = b"\xef\xbb\xbf"
 
 
 class ServerSentEvent(NamedTuple):
@@ -27,83 +25,107 @@ class SseSplitter:
     """Splits the bytes of a ``text/event-stream``. What no blank line ended is never given out."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._first = True
+        self._line: list[bytes] = []  # the beginning of a line; joined once it is whole, however many reads it takes
+        self._line_size = self._data_size = 0
+        self._begun = self._after_cr = False
         self._event = ""
         self._data: list[bytes] = []
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """The events that ``data`` completes. Raises ModelRequestError for a line beyond all bounds."""
-        self._rest += data
-        if self._first:
-            if BOM.startswith(self._rest[:3]) and len(self._rest) < 3:
-                return []
-            self._first = False
-            self._rest = self._rest.removeprefix(BOM)
-        # What nearly every server sends, lines that end in LF alone, is split at C's speed.
-        plain = not self._data and not self._event and b"\r" not in self._rest
-        events = self._plain() if plain else self._any()
-        if len(self._rest) > MAX_LINE_BYTES:
-            raise too_long()
-        return events
-
-    def _plain(self) -> list[ServerSentEvent]:
-        """The complete events of what came; lines that no blank line followed yet stay."""
-        end = self._rest.rfind(b"\n\n")
-        if end < 0:
+        """The events that ``data`` completes. Raises ModelRequestError for a line or an event beyond all bounds."""
+        if not self._begun:
+            data = self._begin(data)
+        if self._after_cr and data:
+            self._after_cr = False
+            data = data.removeprefix(b"\n")  # the other half of a CRLF
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if b"\n" not in data:
+            self._keep(data)
             return []
-        blocks, self._rest = self._rest[:end].split(b"\n\n"), self._rest[end + 2 :]
-        events: list[ServerSentEvent] = []
-        for block in blocks:
-            if block.startswith(b"data: ") and b"\n" not in block:
-                events.append(ServerSentEvent("", block[6:].decode("utf-8", "replace")))
+        *lines, rest = data.split(b"\n")
+        if self._line:
+            lines[0] = b"".join(self._line) + lines[0]
+            self._line.clear()
+            self._line_size = 0
+        self._keep(rest)
+        return self._events(lines)
+
+    def _begin(self, data: bytes) -> bytes:
+        """Take a byte order mark away, which may come in pieces."""
+        data = b"".join(self._line) + data
+        self._line.clear()
+        self._line_size = 0
+        if len(data) < len(BOM) and BOM.startswith(data):
+            self._keep(data)
+            return b""
+        self._begun = True
+        return data.removeprefix(BOM)
+
+    def _keep(self, part: bytes) -> None:
+        if part:
+            self._line.append(part)
+            self._line_size += len(part)
+            if self._line_size > MAX_LINE_BYTES:
+                raise too_long()
+
+    def _events(self, lines: list[bytes]) -> list[ServerSentEvent]:
+        found: list[ServerSentEvent] = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    text = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                    found.append(ServerSentEvent(self._event, text.decode("utf-8", "replace")))
+                    self._data.clear()
+                    self._data_size = 0
+                self._event = ""
+            elif line[:6] == b"data: ":
+                self._add(line[6:])
             else:
-                events += self._lines([*block.split(b"\n"), b""])
-        return events
+                self._field(line)
+        return found
 
-    def _any(self) -> list[ServerSentEvent]:
-        # A CR at the end may be half of a CRLF: it waits for the next byte.
-        ready = len(self._rest) - self._rest.endswith(b"\r")
-        *lines, last = _LINE_END.split(self._rest[:ready])
-        self._rest = last + self._rest[ready:]
-        return self._lines(lines)
-
-    def _lines(self, lines: list[bytes]) -> list[ServerSentEvent]:
-        return [event for line in lines if (event := self._line(line)) is not None]
-
-    def _line(self, line: bytes) -> ServerSentEvent | None:
-        if not line:
-            return self._dispatch()
+    def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
+            self._add(value.removeprefix(b" "))
         elif name == b"event":
-            self._event = value.decode("utf-8", "replace")
-        return None
+            self._event = value.removeprefix(b" ").decode("utf-8", "replace")
 
-    def _dispatch(self) -> ServerSentEvent | None:
-        event, data = self._event, self._data
-        self._event, self._data = "", []
-        return ServerSentEvent(event, b"\n".join(data).decode("utf-8", "replace")) if data else None
+    def _add(self, value: bytes) -> None:
+        self._data.append(value)
+        self._data_size += len(value) + 1
+        if self._data_size > MAX_LINE_BYTES:
+            raise too_long()
 
 
 class JsonLineSplitter:
     """Splits newline-delimited JSON. The last line may lack its newline: ``end`` gives it."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line: list[bytes] = []
+        self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that ``data`` completes, blank ones left out. Raises ModelRequestError as ``SseSplitter`` does."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE_BYTES:
+        lines: list[bytes] = []
+        if b"\n" in data:
+            *lines, data = data.split(b"\n")
+            lines[0] = b"".join(self._line) + lines[0]
+            self._line.clear()
+            self._size = 0
+        if data:
+            self._line.append(data)
+            self._size += len(data)
+        if self._size > MAX_LINE_BYTES:
             raise too_long()
         return [line for line in lines if line.strip()]
 
     def end(self) -> list[bytes]:
         """What stood after the last newline."""
-        rest, self._rest = self._rest, b""
+        rest = b"".join(self._line)
+        self._line.clear()
         return [rest] if rest.strip() else []
 
 

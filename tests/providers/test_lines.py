@@ -60,8 +60,7 @@ def split(pieces: Iterable[bytes]) -> list[tuple[str, str]]:
 @given(TEXTS | PLAIN, st.integers(1, 40))
 def test_events_are_those_of_the_standard_however_they_are_cut(body: bytes, size: int) -> None:
     pieces = [body[i : i + size] for i in range(0, len(body), size)]
-    # A lone CR at the very end may be half of a CRLF, so its line ends with the next byte.
-    expected = by_the_standard(body.removesuffix(b"\r"))
+    expected = by_the_standard(body)
     assert split(pieces) == expected
     assert split([body]) == expected
 
@@ -84,3 +83,19 @@ def test_a_line_without_an_end_is_refused(kind: type, monkeypatch: pytest.Monkey
     splitter.feed(b"data: " + b"x" * 900)
     with pytest.raises(ModelRequestError, match="more than 1,000 bytes"):
         splitter.feed(b"x" * 200)
+
+
+@pytest.mark.parametrize("kind", [SseSplitter, JsonLineSplitter])
+def test_a_long_line_in_small_pieces_is_not_searched_again_with_each_piece(kind: type) -> None:
+    splitter = kind()
+    for _ in range(50_000):
+        splitter.feed(b"x" * 37)
+    assert splitter.feed(b"\n\n") == ([] if kind is SseSplitter else [b"x" * 37 * 50_000])
+
+
+def test_many_lines_of_one_event_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    splitter = SseSplitter()
+    with pytest.raises(ModelRequestError, match="more than 1,000 bytes"):
+        for _ in range(20):
+            splitter.feed(b"data: " + b"x" * 90 + b"\n")
