@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 from ..protocol.errors import KestrelError
 from ..providers.address import place_of
-from ..providers.keys import PREFIX
 from ..providers.known import PROVIDERS, Provider
+from ..runtime.secrets import OF_A_HOST
 from .checkup_line import Line
 from .state import NotebookState
 
@@ -34,7 +34,7 @@ def keys(state: NotebookState) -> Iterator[Line]:
             if os.environ.get(name, "").strip() and name not in told:
                 told.add(name)
                 yield _server(provider, name)
-    hosts = sorted(name for name in os.environ if name.startswith(PREFIX) and os.environ[name].strip())
+    hosts = sorted(name for name in os.environ if name.startswith(OF_A_HOST) and os.environ[name].strip())
     if hosts:
         yield Line("keys of other servers", ", ".join(hosts))
 

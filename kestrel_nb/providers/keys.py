@@ -13,11 +13,10 @@ from typing import Final
 
 from ..protocol.errors import ModelRequestError
 from ..runtime.execution import in_daemon_thread
-from ..runtime.secrets import keep_secret
+from ..runtime.secrets import OF_A_HOST, keep_secret
 from .known import Address
 
 SERVICE: Final = "kestrel-nb"  # in the keyring; the user is the provider's name, or the host
-PREFIX: Final = "KESTREL_API_KEY_"
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
@@ -91,7 +90,7 @@ def host_variable(host: str) -> str | None:
     name = host.lower().removesuffix(".")
     if not _NAME.fullmatch(name):
         return None
-    return PREFIX + name.replace("-", "__").replace(".", "_").upper()
+    return OF_A_HOST + name.replace("-", "__").replace(".", "_").upper()
 
 
 def keyring_user(address: Address) -> str:

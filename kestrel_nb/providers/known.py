@@ -129,7 +129,7 @@ NAMES: Final = (*PROVIDERS, LOCAL)
 _FAMILIES: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "gemini", "deepseek": "deepseek"}
 # A port is taken whole: what follows it must not be read as the name of a model.
 _AT_URL = re.compile(
-    r"(?P<url>https?://(?P<host>\[[0-9a-f:.]+\]|[^/:@\[\]?#\s]+)(?P<port>:\d+(?=[/:]|$))?+(?P<path>/[^:?#@\s]*)?)"
+    r"(?P<url>https?://(?P<host>\[[0-9a-f:.]+\]|[^/:@\[\]?#\s\\]+)(?P<port>:\d+(?=[/:]|$))?+(?P<path>/[^:?#@\s]*)?)"
     r"(?::(?P<model>.*))?",
     re.IGNORECASE,
 )

@@ -85,6 +85,7 @@ def test_what_an_id_names(id: str, provider: str, model: str, place: str) -> Non
         ("openai+", "names no server"),
         ("openai+http://h/v1?key=1:m", "names no server"),
         ("openai+http://me:hush-hush@h/v1:m", "can't hold a user name or a password"),
+        ("openai+http://h\\.evil.example/v1:m", "names no server"),
         ("opnai+http://h:m", 'did you mean "openai+URL:MODEL"?'),
         ("deepseek+http://h:m", "these can: openai, "),
         ("nope", 'no model "nope"; there is: demo'),

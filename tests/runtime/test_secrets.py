@@ -34,6 +34,7 @@ KEY = "sk-Ab1/cd+2=Ef~3 gh"
         "NPM_AUTHTOKEN",
         "LDAP_PASSWD",
         "apikey",
+        "KESTREL_API_KEY_JANE_NAME",
     ],
 )
 def test_names_that_look_like_keys(name: str) -> None:
