@@ -129,7 +129,8 @@ class Engine:
                 return
             if "chunk" in message and not job.cancelled:
                 job.tell(message["chunk"])
-        raise ModelRequestError(f"the local model broke off: {child.last_words()}", code="local_model_ended")
+        text = f'the process with "{self._weights.path}" broke off: {child.last_words()}'
+        raise ModelRequestError(text, code="local_model_ended")
 
     def _loaded(self) -> Child:
         """The process with the model loaded, started now unless it runs. Raises ModelRequestError."""

@@ -61,11 +61,10 @@ class CallOrAnswer:
         return [TokenDelta(call_id=self._call_id, tool=self._tool), *self._more()]
 
     def parts(self) -> tuple[Part, ...]:
-        """The reply so far: an answer's text, or the call with the arguments that came."""
+        """The reply so far: an answer's text, or the call with the arguments that came; nothing before either began."""
         if self._call_id:
             return (parse_call(self._call_id, self._tool, self._arguments),)
-        text = self._text if self._started else self._rest
-        return (TextPart(text=text),) if text else ()
+        return (TextPart(text=self._text),) if self._text else ()
 
     def _more(self) -> list[TokenDelta]:
         return self._more_text() if self._is_text else self._more_arguments()
@@ -85,6 +84,8 @@ class CallOrAnswer:
         for character in self._rest:
             if self._complete:
                 break
+            if not self._depth and character.isspace():
+                continue
             taken += character
             self._step(character)
         self._rest = ""
