@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +58,47 @@ def measure(place: str) -> dict:
     """
     with open("measured.txt", "a") as file:
         file.write(place)
-    return {"columns": ["place", "value"], "rows": [[place, secrets.token_hex(4)], ["key", os.environ["SERVICE_API_KEY"]]]}
+    rows = [[place, secrets.token_hex(4)], ["key", os.environ["SERVICE_API_KEY"]]]
+    return {"columns": ["place", "value"], "rows": rows}
 
 
 model = Service()
 '''
+# Loaded by Python itself in every process of a run: whatever reaches for the network is noted and fails.
+NO_NETWORK = """
+import socket
+
+
+def refuse(*args, **options):
+    with open({log!r}, "a") as file:
+        file.write(repr(args))
+    raise OSError("no network here")
+
+
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = socket.create_connection = refuse
+"""
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A server of the OpenAI kind, which wants a key."""
+
+    def log_message(self, *args: Any) -> None:
+        """Print nothing."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        known = self.headers.get("authorization") == f"Bearer {KEY}"
+        self.send_response(200 if known else 401)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        pieces: list[Any] = [{"delta": {"content": piece}} for piece in ("Over", " the", " wire.")]
+        pieces.append({"delta": {}, "finish_reason": "stop"})
+        for piece in pieces if known else ():
+            data = {"id": "1", "object": "chat.completion.chunk", "model": "tiny", "choices": [{"index": 0, **piece}]}
+            self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+
 CELLS = [
     "%load_ext kestrel_nb\nfrom service import measure, model",
     "%kestrel use model",
@@ -68,11 +106,12 @@ CELLS = [
     "%%kestrel -o hello\nhello there",
     'print(hello.status, hello.text.startswith("You said hello"))',
     '%%kestrel -t measure\ncall measure {"place": "Oslo"}',
-    "%%kestrel -t run_python\ncall run_python {\"code\": \"x = 6 * 7\\nprint('x is', x)\"}",
+    '%%kestrel -t run_python\ncall run_python {"code": "x = 6 * 7\\nprint(\'x is\', x)"}',
     "print(x)",
     '%%kestrel --headless deny\ncall shell {"command": "echo no"}',
     "%%kestrel\ncall date-time {}",
     '%%kestrel\ncall list_dir {"path": "data"}',
+    "%%kestrel -m openai+http://127.0.0.1:PORT/v1:tiny\nhello over there",
 ]
 
 
@@ -81,12 +120,17 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "service.py").write_text(SERVICE)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("a")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    cells = [cell.replace("PORT", str(server.server_port)) for cell in CELLS]
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell, id=f"cell-{index}") for index, cell in enumerate(CELLS)],
+        cells=[nbformat.v4.new_code_cell(cell, id=f"cell-{index}") for index, cell in enumerate(cells)],
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
     )
     nbformat.write(notebook, tmp_path / "talk.ipynb")
     yield tmp_path
+    server.shutdown()
+    server.server_close()
 
 
 def run(folder: Path, cassette: str, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
@@ -116,7 +160,8 @@ def execute(folder: Path, cassette: str, target: str, **extra: str) -> list[Any]
 
 
 def test_a_recorded_notebook_passes_strict_nbval_without_key_and_model(folder: Path, tmp_path_factory: Any) -> None:
-    recorded = execute(folder, "", "done.ipynb", SERVICE_API_KEY=KEY, KESTREL_HEADLESS="approve")
+    keys = {"SERVICE_API_KEY": KEY, "KESTREL_API_KEY_127_0_0_1": KEY}
+    recorded = execute(folder, "", "done.ipynb", KESTREL_HEADLESS="approve", **keys)
     texts = ["".join(out["data"]["text/plain"]) for outs in recorded for out in outs if "data" in out]
     assert "cassette of Big" in texts[2], texts[2]
     assert (folder / "measured.txt").read_text() == "Oslo"
@@ -125,10 +170,14 @@ def test_a_recorded_notebook_passes_strict_nbval_without_key_and_model(folder: P
     other = tmp_path_factory.mktemp("elsewhere")
     for name in ("service.py", "data", "talk.ipynb", "talk.jsonl", "done.ipynb"):
         (shutil.copytree if (folder / name).is_dir() else shutil.copy)(folder / name, other / name)
-    assert execute(other, "replay:", "again.ipynb") == recorded
-    assert not (other / "measured.txt").exists()
-    done = run(other, "replay:", "pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
+    (other / "off").mkdir()
+    (other / "off" / "sitecustomize.py").write_text(NO_NETWORK.format(log=str(other / "reached.txt")))
+    assert execute(other, "replay:", "again.ipynb", PYTHONPATH=str(other / "off")) == recorded
+    words = ("pytest", "--nbval", "done.ipynb", "-q", "-p", "no:cacheprovider")
+    done = run(other, "replay:", *words, PYTHONPATH=str(other / "off"))
     assert done.returncode == 0, done.stdout[-3000:]
+    assert not (other / "measured.txt").exists()
+    assert not (other / "reached.txt").exists()
 
     for path in (folder / "talk.jsonl", folder / "done.ipynb", other / "again.ipynb"):
         assert KEY not in path.read_text("utf-8")

@@ -4,6 +4,8 @@ import asyncio
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -445,6 +447,28 @@ async def test_no_key_is_written_and_a_machine_without_it_plays(path: Path, monk
     assert result.text == "done"
     assert [event.data for event in after if event.type == "tool.executed"] == [executed.data]
     assert executed.data["Date"] == "today"
+
+
+async def test_a_provider_is_played_without_its_library_and_key(path: Path) -> None:
+    class Service:
+        info = ModelInfo(id="openai:gpt-none", provider="openai", label="GPT none")
+
+        async def generate(self, request: CompletionRequest, on_delta: DeltaListener | None = None) -> Any:
+            return CompletionResponse(content="from far")
+
+    (first,), _, _ = await play(path, "record", [], ["hi"], model=Service())
+    code = f"""
+import sys
+sys.modules["httpx"] = sys.modules["genai_prices"] = None
+from kestrel_nb import Cassette, Kestrel
+cassette = Cassette({str(path)!r}, "replay")
+app = Kestrel(workspace={str(path.parent / "work")!r}, model="openai:gpt-none", cassette=cassette)
+print(app.run_sync("hi").text)
+app.close()
+"""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, first.text) == ("from far\n", "from far"), done.stderr
 
 
 def test_wrong_words_are_one_line(tmp_path: Path) -> None:
