@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from front_end import RunPage
 from harness import Kernel, running_kernel
 from peer_servers import PeerServer
 
@@ -71,6 +72,18 @@ def test_a_session_in_a_notebook(kernel: Kernel, llmock_server: PeerServer) -> N
     current = "it = %kestrel models\nprint(*it.model[it.current], *it.context_window[it.current])"
     assert kernel.ok(current).text == "openai-responses:gpt-4o 128000\n"
     assert record(kernel, "%%kestrel -s new -t list_dir\nhi").startswith("Finished · openai-responses:gpt-4o · ")
+
+
+def test_a_live_view_shows_tokens_and_cost_while_the_run_goes_on(kernel: Kernel) -> None:
+    kernel.ok("offered = %kestrel models openai")  # has the price list read
+    page = RunPage(kernel, "%%kestrel -m openai:gpt-4o -t run_python\nwork")
+    card = page.card()
+    head = str(kernel.models()[page.comm]["page"])
+    assert " tokens" in head
+    assert "$0.0" in head
+    page.answer(card, False)
+    outcome = kernel.outcome(page.cell, 30)
+    assert outcome.status == "ok"
 
 
 def test_what_fails_is_one_line_that_says_what_to_do(kernel: Kernel, llmock_server: PeerServer) -> None:
