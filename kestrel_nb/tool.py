@@ -101,6 +101,7 @@ def tool(
     parallel_safe: bool = False,
     deterministic: bool = True,
     read_only: bool = False,
+    in_kernel: bool = False,
     category: str | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -115,6 +116,7 @@ def tool(
     parallel_safe: bool = False,
     deterministic: bool = True,
     read_only: bool = False,
+    in_kernel: bool = False,
     category: str | None = None,
 ) -> Any:
     """Make a tool of a function, bare or with settings; see ``ToolSchema`` for what they mean.
@@ -140,6 +142,7 @@ def tool(
             parallel_safe=parallel_safe,
             deterministic=deterministic,
             read_only=read_only,
+            in_kernel=in_kernel,
             category=category,
         )
         kind = AsyncFunctionTool if inspect.iscoroutinefunction(function) else FunctionTool

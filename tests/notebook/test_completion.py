@@ -136,6 +136,24 @@ def test_h10_lines_complete(tab: Tab, typed: str, given: list[str]) -> None:
     assert tab(typed) == given
 
 
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("%kestrel re|", ["%kestrel rewind", "%kestrel record", "%kestrel replay"]),
+        ("%kestrel record |", ["%kestrel record talk.jsonl", "%kestrel record off", "%kestrel record --auto"]),
+        ("%kestrel record talk.jsonl |", ["%kestrel record talk.jsonl --auto"]),
+        ("%kestrel replay |", ["%kestrel replay talk.jsonl", "%kestrel replay off"]),
+        ("%%kestrel --rec|", ["%%kestrel --record"]),
+        ("%%kestrel --replay |", ["%%kestrel --replay talk.jsonl"]),
+        ("%%kestrel --record=t|", ["%%kestrel --record=talk.jsonl"]),
+        ("%kestrel help rep|", ["%kestrel help replay"]),
+    ],
+)
+def test_cassettes_complete(tab: Tab, folder: Path, typed: str, given: list[str]) -> None:
+    (folder / "talk.jsonl").write_text("")
+    assert tab(typed) == given
+
+
 def test_an_option_is_offered_once_only(tab: Tab) -> None:
     offered = tab("%%kestrel -m demo --headless=deny -b |")
     names = {text.rsplit(" ", 1)[1] for text in offered}
