@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -43,7 +44,8 @@ class Asked:
 class ModelServer:
     """Listens on a free port of the loopback. ``requests`` is what came, ``gone`` counts clients that left midway."""
 
-    def __init__(self, replies: Sequence[Steps] = ()) -> None:
+    def __init__(self, replies: Sequence[Steps] = (), tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.replies = list(replies)
         self.requests: list[Asked] = []
         self.connections = self.gone = 0
@@ -61,7 +63,7 @@ class ModelServer:
         return f"http://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26, ssl=self._tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -15,6 +15,7 @@ MAX_LINE_BYTES: Final = 8 * 1024  # the size of a chunk, with extensions; a trai
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [^\r\n]*)?")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 
 
@@ -80,15 +81,16 @@ class ResponseReader:
 
     def _head(self, data: bytes) -> bytes:
         """Read the head if all of it is there; returns what follows it."""
+        start = max(0, len(self._rest) - 3)  # what came before holds no end of a head
         while True:
-            end = re.search(rb"\r?\n\r?\n", data)
+            end = _HEAD_END.search(data, start)
             if end is None:
                 if len(data) > MAX_HEAD_BYTES or not b"HTTP/1."[: len(data)] == data[:7]:
                     raise HttpError("the answer is no HTTP")
                 self._rest = data
                 return b""
             first, *lines = _LINE_END.split(data[: end.start()])
-            data = data[end.end() :]
+            data, start = data[end.end() :], 0
             match = _STATUS.fullmatch(first)
             if match is None:
                 raise HttpError("the answer is no HTTP")
