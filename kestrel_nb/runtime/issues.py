@@ -145,6 +145,8 @@ def _message(error: Any) -> str:
 
 def _types(wanted: Any, schema: Any) -> str:
     names = [wanted] if isinstance(wanted, str) else list(wanted)
+    if not names:
+        return "is not allowed"  # of no type at all
     return "must be " + _or(_TYPE_WORDS.get(str(name), str(name)) for name in names)
 
 
