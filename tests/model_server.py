@@ -49,6 +49,7 @@ class ModelServer:
         self.replies = list(replies)
         self.requests: list[Asked] = []
         self.connections = self.gone = 0
+        self._came = asyncio.Event()
         self._left = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -73,6 +74,11 @@ class ModelServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def until_asked(self) -> None:
+        """Wait until a request has come."""
+        async with asyncio.timeout(10):
+            await self._came.wait()
+
     async def until_gone(self) -> None:
         """Wait until a client has left in the middle of a reply."""
         async with asyncio.timeout(10):
@@ -87,10 +93,13 @@ class ModelServer:
         try:
             while (asked := await _request(reader, number)) is not None:
                 self.requests.append(asked)
+                self._came.set()
                 if not await self._play(self._next(asked), reader, writer):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             self._client_left()
+        except asyncio.CancelledError:
+            pass  # the server ends; asyncio would log this one
         finally:
             self._tasks.discard(task)
             writer.close()

@@ -139,9 +139,7 @@ class _TransportLine:
         return Received(response.status_code, response.headers, aiter(cast("httpx.AsyncByteStream", response.stream)))
 
     async def give_back(self, *, reusable: bool) -> None:
-        with suppress(
-            *_FAILURES, RuntimeError
-        ):  # RuntimeError: somebody still reads it
+        with suppress(*_FAILURES, RuntimeError):  # RuntimeError: somebody still reads it
             if self._response is not None:
                 await self._response.aclose()
             if self._once:
@@ -196,14 +194,15 @@ class Answer:
                 data = decoder.unconsumed_tail
         yield decoder.flush()
 
-    async def whole(self, limit: int = MAX_REPLY_BYTES) -> bytes:
-        """The rest of the body. Raises ModelRequestError when it has more than ``limit`` bytes."""
+    async def whole(self) -> bytes:
+        """The rest of the body. Raises ModelRequestError when it has more than MAX_REPLY_BYTES."""
         body = bytearray()
         async for data in self:
             body += data
-            if len(body) > limit:
+            if len(body) > MAX_REPLY_BYTES:
                 raise ModelRequestError(
-                    f"the reply has more than {limit:,} bytes; is the base URL that of a model?", code="broken_reply"
+                    f"the reply has more than {MAX_REPLY_BYTES:,} bytes; is the base URL that of a model?",
+                    code="broken_reply",
                 )
         return bytes(body)
 
