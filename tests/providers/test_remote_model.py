@@ -13,6 +13,7 @@ from model_server import DONE, ModelServer, Steps, chat_event, chat_text, chunk,
 from test_remote_connections import asked, failure, model, says_hello
 
 from kestrel_nb.protocol.errors import ModelRequestError, UsageError
+from kestrel_nb.protocol.sessions import ModelInfo
 from kestrel_nb.providers import (
     AnthropicModel,
     GeminiModel,
