@@ -44,11 +44,12 @@ def wish() -> Wish:
 
 
 class Cassettes:
-    """The cassettes of one notebook. Cells that name the same file share one object, and so do its entries."""
+    """The cassettes of one notebook. What names the same file in the same mode shares one object: so a recording that
+    was ended goes on when it is named again, and begins anew only in another kernel."""
 
     def __init__(self) -> None:
         self._chosen: Cassette | None = None  # by a word, or by the environment
-        self._of_cells: dict[tuple[str, str], Cassette] = {}
+        self._known: dict[tuple[str, str], Cassette] = {}  # by path and mode
         self._ended = False  # by a word, so that the environment's default counts no more
 
     def attach(self, app: Kestrel) -> None:
@@ -61,15 +62,15 @@ class Cassettes:
     def choose(self, app: Kestrel, mode: CassetteMode, path: str) -> Cassette:
         """Let everything in ``app`` go through the cassette at ``path``. Raises UsageError, and nothing has changed."""
         mode, path = wish().applied(mode, path)
-        fresh, old = Cassette(path, mode), app.cassette
+        fresh, old = self._find(mode, path), app.cassette
         _must_rest(app)
-        self._let_go(fresh.full_path)
-        if old is not None:
-            old.close()
+        for cassette in (*self._known.values(), *([old] if old is not None else [])):
+            if cassette is old or cassette.full_path == fresh.full_path:
+                cassette.close()
         try:
             fresh.open()
         except KestrelError:
-            if old is not None:
+            if old is not None and old is not fresh:
                 old.open()
             raise
         self._chosen = app.cassette = fresh
@@ -99,21 +100,19 @@ class Cassettes:
         return cassette
 
     def _named(self, mode: CassetteMode, path: str, app: Kestrel) -> Cassette:
-        fresh = Cassette(path, mode)
-        current = app.cassette
-        if current is not None and (current.full_path, current.mode) == (fresh.full_path, mode):
-            return current
-        return self._of_cells.setdefault((fresh.full_path, mode), fresh)
+        current, fresh = app.cassette, self._find(mode, path)
+        same = current is not None and (current.full_path, current.mode) == (fresh.full_path, mode)
+        return current if same and current is not None else fresh
 
-    def _let_go(self, path: str) -> None:
-        for key in [key for key in self._of_cells if key[0] == path]:
-            self._of_cells.pop(key).close()
+    def _find(self, mode: CassetteMode, path: str) -> Cassette:
+        fresh = Cassette(path, mode)
+        return self._known.setdefault((fresh.full_path, mode), fresh)
 
     def close(self) -> None:
-        """Let go of every file that cells named; an application closes its own."""
-        for cassette in self._of_cells.values():
+        """Let go of every file."""
+        for cassette in self._known.values():
             cassette.close()
-        self._of_cells.clear()
+        self._known.clear()
 
 
 def _from_environment() -> Cassette | None:

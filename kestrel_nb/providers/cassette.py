@@ -100,14 +100,14 @@ class Cassette:
             entries, self.note = self._file.read()
             if self.mode == "replay" and not entries:
                 raise UsageError(f"{self.path} is empty: nothing is recorded in it")
-            self._tape = Tape(entries[1:] if self.mode != "record" or self._begun else ())
+            self._begun = bool(entries) and (self._begun or self.mode == "auto")
+            self._tape = Tape(entries[1:] if self._begun or self.mode == "replay" else ())
         except CodecError as error:
             self._file.close()
             raise UsageError(f"{self.path} is damaged ({error}); record again") from None
         except BaseException:
             self._file.close()
             raise
-        self._begun = self._begun or (self.mode == "auto" and bool(entries))
         self._is_open = True
 
     def _open_for_writing(self) -> None:

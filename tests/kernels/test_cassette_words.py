@@ -82,6 +82,26 @@ def test_a_cell_has_a_cassette_of_its_own(kernel: Kernel, folder: Path) -> None:
     assert record_of(kernel, ASK.replace("%%kestrel", f"%%kestrel --replay={path}")) == first
 
 
+def test_a_recording_goes_on_in_its_kernel_and_begins_anew_in_another(kernel: Kernel, folder: Path) -> None:
+    path = folder / "parts.jsonl"
+    kernel.ok(f"%kestrel record {path}")
+    record_of(kernel, ASK)
+    kernel.ok("%kestrel record off\n%kestrel new")
+    record_of(kernel, ASK)
+    kernel.ok(f"%kestrel record {path}\n%kestrel new")
+    record_of(kernel, ASK.replace("time", "day"))
+    assert [entry["kind"] for entry in entries(path)[3:]] == ["reply", "result", "reply"] * 2
+    kernel.ok("%unload_ext kestrel_nb\n%load_ext kestrel_nb")
+    kernel.ok(f"%kestrel record {path}")
+    assert len(entries(path)) == 9
+    record_of(kernel, ASK)
+    assert len(entries(path)) == 6
+    path.unlink()
+    kernel.ok(f"%kestrel record {path}\n%kestrel new")
+    record_of(kernel, ASK)
+    assert len(entries(path)) == 6
+
+
 def test_a_model_that_is_not_here_is_played(kernel: Kernel, folder: Path) -> None:
     path = folder / "far.jsonl"
     kernel.ok(
