@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peer_servers import PeerServer, aimock_command, llmock_command
+from peer_servers import PeerServer, aimock_command, llama_command, llmock_command
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "data" / "peers" / "aimock.json"
@@ -45,6 +45,12 @@ def aimock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PeerServ
     """An aimock that cuts texts and arguments into pieces of three characters."""
     command = aimock_command(FIXTURES, "-c", "3")
     yield from _serving(PeerServer("aimock", command, tmp_path_factory.mktemp("aimock"), ready="/health"))
+
+
+@pytest.fixture(scope="session")
+def llama_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PeerServer]:
+    """llama.cpp's own server with a small model and a window of 1,024 tokens."""
+    yield from _serving(PeerServer("llama", llama_command(1024), tmp_path_factory.mktemp("llama"), ready="/health"))
 
 
 def _serving(server: PeerServer) -> Iterator[PeerServer]:

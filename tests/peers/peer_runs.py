@@ -44,7 +44,15 @@ class PeerRun:
     ``ran`` holds the cities that the tool was asked about; ``on_call`` is called while it works.
     """
 
-    def __init__(self, model: LanguageModel, folder: Path, *, on_call: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        folder: Path,
+        *,
+        on_call: Callable[[str], Any] | None = None,
+        retry: RetryOptions = RETRY,
+        max_tokens: int | None = None,
+    ) -> None:
         self.ran: list[str] = []
         self.events: list[SessionEvent] = []
 
@@ -60,7 +68,7 @@ class PeerRun:
                 on_call(city)
             return f"sunny in {city}, 21 °C"
 
-        config = KestrelConfig(plugins=(), retry=RETRY)
+        config = KestrelConfig(plugins=(), retry=retry, max_tokens=max_tokens)
         self.app = Kestrel(model=model, workspace=folder, tools=[weather], config=config)
         self.app.sessions.subscribe(self.events.append)
         self.session = self.app.sessions.create()

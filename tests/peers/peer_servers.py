@@ -20,11 +20,14 @@ TAIL_CHARS = 6_000
 
 
 class PeerServer:
-    """A process that answers on a free port of this machine; its output goes to ``log``. ``end()`` ends it."""
+    """A process that answers on a free port of this machine; its output goes to ``log``. ``end()`` ends it.
+
+    ``ready`` is a path that it answers once it can be used; without one it is there as soon as it listens.
+    """
 
     running: ClassVar[list[PeerServer]] = []
 
-    def __init__(self, name: str, command: Callable[[int], Sequence[str]], folder: Path, *, ready: str) -> None:
+    def __init__(self, name: str, command: Callable[[int], Sequence[str]], folder: Path, *, ready: str | None) -> None:
         self.name = name
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -36,11 +39,14 @@ class PeerServer:
         self._wait(ready)
         PeerServer.running.append(self)
 
-    def _wait(self, ready: str) -> None:
+    def _wait(self, ready: str | None) -> None:
         end = time.monotonic() + START_S
         while True:
             with suppress(OSError, ValueError):
-                self.call("GET", ready)
+                if ready is None:
+                    socket.create_connection(("127.0.0.1", self.port), 1).close()
+                else:
+                    self.call("GET", ready)
                 return
             if self._process.poll() is not None or time.monotonic() > end:
                 self.end()
@@ -82,6 +88,12 @@ def aimock_command(fixtures: Path, *options: str) -> Callable[[int], Sequence[st
         raise AssertionError("aimock is not installed: run make test, or .ci/peers.py with this Python")
     places = json.loads(PLACES.read_text(encoding="utf-8"))
     return lambda port: [places["node"], places["aimock"], "-p", str(port), "-f", str(fixtures), "--strict", *options]
+
+
+def llama_command(context: int, *options: str) -> Callable[[int], Sequence[str]]:
+    """How llama.cpp's own server is started on a port, with a context in tokens."""
+    script = str(Path(__file__).with_name("llama_server.py"))
+    return lambda port: [sys.executable, script, str(port), str(context), *options]
 
 
 def _free_port() -> int:
