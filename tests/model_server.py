@@ -48,16 +48,11 @@ class ModelServer:
         self._tls = tls
         self.replies = list(replies)
         self.requests: list[Asked] = []
-        self.connections = self.gone = 0
+        self.port = self.connections = self.gone = 0
         self._came = asyncio.Event()
         self._left = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-
-    @property
-    def port(self) -> int:
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -65,6 +60,7 @@ class ModelServer:
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26, ssl=self._tls)
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -73,6 +69,11 @@ class ModelServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def stop_listening(self) -> None:
+        """From now on connections are refused; those that are open stay so."""
+        assert self._server is not None
+        self._server.close()
 
     async def until_asked(self) -> None:
         """Wait until a request has come."""
