@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Final, cast
+from typing import Any, Final, cast
 
 HEAD_START_S: Final = 0.25  # of one address before the next one is tried too, as RFC 8305 recommends
 PAUSE_BYTES: Final = 1024 * 1024  # unread, after which the server has to wait
@@ -83,6 +83,8 @@ class ByteStream(asyncio.Protocol):
 async def connect(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float | None) -> ByteStream:
     """A connection, with TLS if there is a context for it. Raises OSError."""
     loop = asyncio.get_running_loop()
+    # Only asyncio's own loops know the option; others, such as uvloop's, try one address after the other.
+    delay: dict[str, Any] = {"happy_eyeballs_delay": HEAD_START_S} if isinstance(loop, asyncio.BaseEventLoop) else {}
     try:
         async with asyncio.timeout(timeout_s):
             _, stream = await loop.create_connection(
@@ -92,7 +94,7 @@ async def connect(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: f
                 ssl=tls,
                 server_hostname=host if tls else None,
                 ssl_handshake_timeout=timeout_s if tls else None,
-                happy_eyeballs_delay=HEAD_START_S,
+                **delay,
             )
     except TimeoutError:
         raise ConnectionError(f"no connection within {timeout_s:g} s") from None

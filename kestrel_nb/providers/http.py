@@ -76,7 +76,7 @@ class Server:
     def _request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Sent:
         url, place = self._urls.get(path) or self._locate(path)
         sent = [(b"host", url.netloc), *((name.encode(), value.encode()) for name, value in headers.items())]
-        if body:
+        if method != "GET":
             sent.append((b"content-length", str(len(body)).encode()))
         return Sent(place, method, url, url.raw_path, sent, body)
 
