@@ -42,6 +42,7 @@ ONLY_IN = {
     "jsonschema": ["runtime/validation.py"],
     "httpx": ["providers/http.py", "sandbox/network.py"],
     "httpcore": ["sandbox/exchange.py", "sandbox/network.py"],
+    "h11": ["providers/http1.py"],
     "xllamacpp": ["providers/local_worker.py"],
     "quickjs": ["sandbox/javascript_worker.py"],
     "genai_prices": ["providers/prices.py"],

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ..sandbox.exchange import tls_context
 from .byte_stream import ByteStream, connect
-from .http1 import ResponseReader, request_bytes
+from .http1 import Exchange
 
 MAX_IDLE: Final = 256  # connections kept per server: as many as runs that work at once
 KEPT_S: Final = 60.0  # for an unused one; servers close theirs after some such time
@@ -66,7 +66,7 @@ class DirectLine:
         self._owner = owner
         self._connect_s = connect_s
         self._stream: ByteStream | None = None
-        self._reader = ResponseReader()
+        self._exchange: Exchange | None = None
         self.place = place
         self.used = False
         self.idle_since = 0.0
@@ -74,26 +74,27 @@ class DirectLine:
     @property
     def fresh(self) -> bool:
         """True while another request may be sent."""
-        return self._reader.reusable and self._stream is not None and self._stream.at_rest
+        exchange, stream = self._exchange, self._stream
+        return exchange is not None and exchange.reusable and stream is not None and stream.at_rest
 
     async def send(self, sent: Sent) -> Received:
         """Send a request, on a connection made now if there is none yet. Raises OSError."""
         place = self.place
-        reader = self._reader = ResponseReader()
+        exchange = self._exchange = Exchange(sent.method, sent.target, sent.headers, sent.body)
         try:
             if self._stream is None:
                 tls = trusted() if place.scheme == "https" else None
                 self._stream = await connect(place.host, place.port, tls, self._connect_s)
             stream = self._stream
-            stream.write(request_bytes(sent.method, sent.target, sent.headers, sent.body))
+            stream.write(exchange.request)
             start = b""
-            while not reader.status:
-                start = await _more(stream, reader)
+            while not exchange.status:
+                start = await _more(stream, exchange)
         except BaseException:
             self.close()
             raise
         self.used = True
-        return Received(reader.status, reader.headers, _body(stream, reader, start))
+        return Received(exchange.status, exchange.headers, _body(stream, exchange, start))
 
     async def give_back(self, *, reusable: bool) -> None:
         """The request is over."""
@@ -106,20 +107,20 @@ class DirectLine:
             self._stream.abort()
 
 
-async def _body(stream: ByteStream, reader: ResponseReader, start: bytes) -> AsyncGenerator[bytes]:
+async def _body(stream: ByteStream, exchange: Exchange, start: bytes) -> AsyncGenerator[bytes]:
     if start:
         yield start
-    while not reader.ended:
-        if data := await _more(stream, reader):
+    while not exchange.ended:
+        if data := await _more(stream, exchange):
             yield data
 
 
-async def _more(stream: ByteStream, reader: ResponseReader) -> bytes:
+async def _more(stream: ByteStream, exchange: Exchange) -> bytes:
     """Read on; the bytes of the body that came."""
     data = await stream.read()
     if data:
-        return reader.feed(data)
-    reader.close()
+        return exchange.feed(data)
+    exchange.close()
     return b""
 
 
