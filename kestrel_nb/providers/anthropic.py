@@ -12,8 +12,20 @@ from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
 from .anthropic_blocks import block
-from .anthropic_stream import API, AnthropicParser, whole_reply
-from .encoding import KeptEncodings, KeptTools, checked_tokens, extra_fields, json_array, json_bytes, json_object
+from .anthropic_reply import API
+from .anthropic_stream import AnthropicParser, whole_reply
+from .encoding import (
+    KeptJoin,
+    KeptTools,
+    body_bytes,
+    checked_tokens,
+    extra_fields,
+    joined_arrays,
+    json_array,
+    json_bytes,
+    json_object,
+    sent_name,
+)
 from .wire import WireRequest
 
 _VERSION: Final = {"anthropic-version": "2023-06-01"}  # the one version that Anthropic's reference names
@@ -23,9 +35,13 @@ PAGE_MODELS: Final = 1000  # the most that one page of the model list may hold
 # overview; 32,000 is the least of any model since Claude 4, and leaves room for thinking, which counts in it.
 OUTPUT_LIMITS: Final = (("claude-3-5", 8_192), ("claude-3-7", 32_000), ("claude-3", 4_096), ("claude-2", 4_096))
 OUTPUT_LIMIT: Final = 32_000
+OTHERS_LIMIT: Final = 8_192
 
+# A conversation has to begin with the person; what begins otherwise gets this before it.
+_BEGINNING: Final = b'{"type":"text","text":"(The conversation goes on.)"}'
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 _HEADS: Final = {role: b'{"role":"' + role.encode() + b'","content":[' for role in ("user", "assistant")}
+_MARKED: Final = 4  # the last turns, among which the marks of the prompt cache may stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +53,47 @@ class _Blocks:
     others: bytes
 
 
+class _Turns:
+    """Messages of one role side by side are one turn, the results of tools first: the format asks for both."""
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        self.names: dict[str, None] = {}  # of the tools that were called
+        self._closed = bytearray()
+        self._last: list[list[_Blocks]] = []
+
+    def add(self, message: ChatMessage, blocks: _Blocks, /) -> None:
+        """One more message."""
+        if message.role == "system":
+            self.system += [message.content] if message.content.strip() else []
+            return
+        if not (blocks.results or blocks.others):
+            return
+        self.names |= dict.fromkeys(call.name for call in message.tool_calls)
+        if not self._last and blocks.role == "assistant":
+            self._last.append([_Blocks("user", b"", _BEGINNING)])
+        if self._last and self._last[-1][0].role == blocks.role:
+            self._last[-1].append(blocks)
+            return
+        self._last.append([blocks])
+        if len(self._last) > _MARKED:
+            self._closed += _turn(self._last.pop(0), marked=False) + b","
+
+    def pieces(self, *, marked: bool) -> tuple[bytearray, bytes]:
+        """All of them, joined; ``marked`` for the prompt cache."""
+        # Also the turn before: the mark of the last request stands there, however many calls came since.
+        asked = [at for at, turn in enumerate(self._last) if turn[0].role == "user"][-2:] if marked else []
+        return self._closed, b",".join(_turn(turn, marked=at in asked) for at, turn in enumerate(self._last))
+
+
 class AnthropicWire:
     """Anthropic Messages as ``model`` speaks it.
 
     ``max_tokens`` bounds a reply where the request does not say; by default as much as the model allows, but not
     over 32,000. ``cache`` marks the system prompt and the last two turns of the person for the server's prompt
     cache: writing costs a quarter more than plain input, reading a tenth, so it pays from the second step of a run on.
-    It is on for Anthropic's own server and off for others, which may not know the mark.
+    It is on for Anthropic's own server and off for others, which may not know the mark. ``extra_body`` wins over the
+    fields made here but the messages; its ``tools`` stand behind ours.
 
     Raises UsageError for an option that can't be.
     """
@@ -60,9 +110,10 @@ class AnthropicWire:
         self._model = model
         self._stamp = stamp
         self._extra = extra_fields(extra_body)
-        self._max_tokens = checked_tokens("max_tokens", max_tokens) or output_limit(model)
+        self._extra_tools = self._extra.pop("tools", b"[]")
+        self._max_tokens = checked_tokens("max_tokens", max_tokens) or output_limit(model, own=stamp == API)
         self._cache = (stamp == API if cache is None else cache) and "cache_control" not in self._extra
-        self._kept = KeptEncodings(self._blocks)
+        self._turns = KeptJoin(self._blocks, _Turns)
         self._tools = KeptTools(_tool)
 
     @property
@@ -76,21 +127,25 @@ class AnthropicWire:
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for an image that the format can't carry."""
+        turns = self._turns.of(request.messages)
         fields = {
             "model": json_bytes(self._model),
             "max_tokens": json_bytes(request.max_tokens or self._max_tokens),
         }
-        system = self._system(request.messages)
-        if system:
-            fields["system"] = json_array([system])
-        if request.tools:
-            fields["tools"] = self._tools.of(request.tools)
+        if turns.system:
+            block = json_bytes({"type": "text", "text": "\n\n".join(turns.system)})
+            fields["system"] = json_array([_marked(block) if self._cache else block])
+        tools = joined_arrays(self._tools.of(request.tools), self._extra_tools)
+        if tools == b"[]" and turns.names:  # calls without tools are refused
+            tools = json_array(name_only(name) for name in turns.names)
+            fields["tool_choice"] = b'{"type":"none"}'
+        if tools != b"[]":
+            fields["tools"] = tools
         if request.temperature is not None:
             fields["temperature"] = json_bytes(request.temperature)
-        fields["messages"] = self._messages(request.messages)
         if stream:
             fields["stream"] = b"true"
-        body = json_object(fields | self._extra)
+        body = body_bytes(fields | self._extra, "messages", *turns.pieces(marked=self._cache))
         return WireRequest(path="/v1/messages", body=body, headers=_VERSION)
 
     def parser(self) -> AnthropicParser:
@@ -117,34 +172,6 @@ class AnthropicWire:
 
     # ---- messages ---------------------------------------------------------------------------------------------
 
-    def _system(self, messages: tuple[ChatMessage, ...]) -> bytes:
-        """All system messages as one text block; the format has one place for them."""
-        text = "\n\n".join(message.content for message in messages if message.role == "system" and message.content)
-        block = json_bytes({"type": "text", "text": text}) if text.strip() else b""
-        return _marked(block) if block and self._cache else block
-
-    def _messages(self, messages: tuple[ChatMessage, ...]) -> bytes:
-        """Messages of one role side by side become one, the results of tools first: the format asks for both."""
-        turns: list[list[_Blocks]] = []
-        role = ""
-        for message in messages:
-            blocks = self._kept.of(message)
-            if not (blocks.results or blocks.others):
-                continue
-            if blocks.role == role:
-                turns[-1].append(blocks)
-            else:
-                turns.append([blocks])
-                role = blocks.role
-        contents = [_content(turn) for turn in turns]
-        if self._cache:
-            # Also the turn before: the mark of the last request stands there, however many calls came since.
-            asked = [at for at in range(max(len(turns) - 4, 0), len(turns)) if turns[at][0].role == "user"]
-            for at in asked[-2:]:
-                contents[at] = _marked(contents[at])
-        heads = (_HEADS[turn[0].role] for turn in turns)
-        return json_array(head + content + b"]}" for head, content in zip(heads, contents, strict=True))
-
     def _blocks(self, message: ChatMessage) -> _Blocks:
         if message.role == "system":
             return _Blocks("user", b"", b"")
@@ -156,17 +183,20 @@ class AnthropicWire:
         return _Blocks(role, b",".join(results), b",".join(others))
 
 
-def output_limit(model: str) -> int:
-    """How many tokens a reply of ``model`` may have where nobody said: its own limit, or 32,000."""
+def output_limit(model: str, *, own: bool = True) -> int:
+    """How many tokens a reply of ``model`` may have where nobody said: its own limit, or 32,000.
+
+    A model of another maker (not ``own``) gets 8,192: servers refuse more than fits their windows.
+    """
+    if not own and "claude" not in model:
+        return OTHERS_LIMIT
     return next((limit for name, limit in OUTPUT_LIMITS if name in model), OUTPUT_LIMIT)
 
 
-def _content(turn: list[_Blocks]) -> bytes:
+def _turn(turn: list[_Blocks], *, marked: bool) -> bytes:
     """The blocks of messages that stand side by side, results of tools first."""
-    if len(turn) == 1 and not (turn[0].results and turn[0].others):
-        return turn[0].results or turn[0].others
-    pieces = (*(blocks.results for blocks in turn), *(blocks.others for blocks in turn))
-    return b",".join(piece for piece in pieces if piece)
+    blocks = b",".join(piece for kind in ("results", "others") for one in turn if (piece := getattr(one, kind)))
+    return _HEADS[turn[0].role] + (_marked(blocks) if marked else blocks) + b"]}"
 
 
 def _marked(blocks: bytes) -> bytes:
@@ -177,6 +207,11 @@ def _marked(blocks: bytes) -> bytes:
 def _tool(schema: ToolSchema) -> dict[str, Any]:
     description = {"description": schema.description} if schema.description else {}
     return {"name": schema.name, **description, "input_schema": schema.parameters}
+
+
+def name_only(name: str) -> bytes:
+    """A tool of which only the name is known any more."""
+    return json_object({"name": json_bytes(sent_name(name)), "input_schema": b'{"type":"object"}'})
 
 
 # ---- the list of models ---------------------------------------------------------------------------------------------

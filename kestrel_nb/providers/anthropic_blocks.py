@@ -9,8 +9,8 @@ from typing import Any, Final
 from ..protocol.codec import UNKNOWN
 from ..protocol.errors import UsageError
 from ..protocol.messages import ImagePart, OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from .anthropic_stream import API
-from .encoding import json_bytes, json_object
+from .anthropic_reply import API
+from .encoding import argument_bytes, json_bytes, json_object, sent_name
 from .images import base64_image
 
 IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -53,17 +53,10 @@ def _thought(part: ReasoningPart) -> bytes:
 
 
 def _call(part: ToolCallPart, own: bool) -> bytes:
-    fields = {"type": b'"tool_use"', "id": json_bytes(_call_id(part.id)), "name": json_bytes(part.name)}
-    fields["input"] = _input(part)
+    fields = {"type": b'"tool_use"', "id": json_bytes(_call_id(part.id)), "name": json_bytes(sent_name(part.name))}
+    # What is no object can't be sent; its error result tells what it was.
+    fields["input"] = argument_bytes(part) or b"{}"
     return json_object(fields | {name: json_bytes(value) for name, value in _own_fields(part, own).items()})
-
-
-def _input(part: ToolCallPart) -> bytes:
-    """The arguments as the model wrote them. What is no object can't be sent; its error result tells what it was."""
-    if part.arguments is None:
-        return b"{}"
-    raw = part.raw_arguments.strip()
-    return raw.encode("utf-8", "replace") if raw else json_bytes(part.arguments)
 
 
 def _result(part: ToolResultPart) -> dict[str, Any]:

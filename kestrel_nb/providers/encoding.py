@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..protocol.errors import UsageError
-from ..protocol.messages import ChatMessage
+from ..protocol.messages import ChatMessage, ToolCallPart
 from ..protocol.tools import ToolSchema
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+G = TypeVar("G", bound="Growing[Any]")
+
+_NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class KeptEncodings(Generic[T]):
@@ -35,6 +41,48 @@ class KeptEncodings(Generic[T]):
         kept = self._kept.get(key)
         if kept is not None and kept[0] is gone:  # else the id is another message's by now
             del self._kept[key]
+
+
+class Growing(Protocol[T_contra]):
+    """The messages of a request put together, as far as they have come."""
+
+    def add(self, message: ChatMessage, encoded: T_contra, /) -> None:
+        """One more message, and what was made of it."""
+        ...
+
+
+class KeptJoin(Generic[T, G]):
+    """What the last request was put together to. One that only goes on from there costs what it adds."""
+
+    def __init__(self, encode: Callable[[ChatMessage], T], begin: Callable[[], G]) -> None:
+        self._kept = KeptEncodings(encode)
+        self._begin = begin
+        self._last: tuple[ChatMessage, ...] = ()
+        self._joined = begin()
+
+    def of(self, messages: tuple[ChatMessage, ...]) -> G:
+        """All of ``messages``. Raises what ``encode`` raises."""
+        known = len(self._last)
+        if messages[:known] != self._last:  # compares identities first
+            known, self._last, self._joined = 0, (), self._begin()
+        new = [(message, self._kept.of(message)) for message in messages[known:]]
+        for message, encoded in new:
+            self._joined.add(message, encoded)
+        self._last = messages
+        return self._joined
+
+
+class Items:
+    """Encoded messages, joined by commas."""
+
+    def __init__(self) -> None:
+        self.joined = bytearray()
+
+    def add(self, message: ChatMessage, encoded: bytes, /) -> None:
+        """One more; empty where nothing is to be sent."""
+        if encoded and self.joined:
+            self.joined += b","
+        self.joined += encoded
 
 
 def json_bytes(value: Any) -> bytes:
@@ -67,6 +115,54 @@ def json_array(items: Iterable[bytes]) -> bytes:
 def json_object(fields: Mapping[str, bytes]) -> bytes:
     """The JSON object of fields whose values are JSON already."""
     return b"{" + b",".join(json_bytes(name) + b":" + value for name, value in fields.items()) + b"}"
+
+
+def body_bytes(fields: Mapping[str, bytes], name: str, *items: bytes | bytearray) -> bytes:
+    """The body of a request: ``fields``, and the array ``name`` of joined items. Fields that are null are left out.
+
+    The array stands last and is copied once: a long transcript is megabytes, and every copy costs what sending does.
+    """
+    head = json_object({key: value for key, value in fields.items() if value != b"null" and key != name})
+    comma = b"," if len(head) > 2 else b""
+    return b"".join((head[:-1], comma, json_bytes(name), b":[", *items, b"]}"))
+
+
+def joined_arrays(*arrays: bytes) -> bytes:
+    """One JSON array of the items of several; null is an empty one."""
+    return json_array(array[1:-1] for array in arrays if array.startswith(b"[") and len(array) > 2)
+
+
+def argument_bytes(part: ToolCallPart) -> bytes | None:
+    """The arguments as a JSON object, as the model wrote them; None for what is none.
+
+    They are written anew where the text is not the same to every server: strict ones refuse a key that stands there
+    twice, and half of a character (Anthropic: "no low surrogate in string").
+    """
+    if part.arguments is None:
+        return None
+    raw = part.raw_arguments.strip()
+    return raw.encode() if raw and _is_strict(raw) else json_bytes(part.arguments)
+
+
+def _is_strict(raw: str) -> bool:
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({key for key, _ in items}) < len(items):
+            raise ValueError
+        return dict(items)
+
+    try:
+        value = json.loads(raw, object_pairs_hook=pairs)
+        raw.encode()
+        if _HALF_CHARACTER.search(raw):
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # of which UnicodeEncodeError is one
+        return False
+    return isinstance(value, dict)
+
+
+def sent_name(name: str) -> str:
+    """A tool's name in the letters that providers take; one that was never offered may hold others."""
+    return _NOT_NAME.sub("_", name)[:64] or "unnamed"
 
 
 def extra_fields(extra_body: Mapping[str, Any] | None) -> dict[str, bytes]:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from ..protocol.codec import parse_call
 from ..protocol.errors import ModelRequestError
-from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, new_id
+from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, new_id
 from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse, TokenDelta
 from ..runtime.truncation import clean_text
-from .encoding import json_bytes
-from .event_parser import EventParser, Whole, count_of, object_of, objects_of, reported, str_of
+from .event_parser import (
+    EventParser,
+    Whole,
+    argument_text,
+    count_of,
+    finish_of,
+    kept,
+    object_of,
+    objects_of,
+    once,
+    reported,
+    status_of,
+    str_of,
+)
 from .wire import broken
 
 API: Final = "gemini"
@@ -48,28 +60,25 @@ _GIVEN_BEGINNING = re.compile(r"_+[0-9.:-]")
 
 _SAYS_SOMETHING: Final = ("candidates", "promptFeedback", "error")
 
-MayRetry = Callable[[bool], bool]
-
 
 class GeminiParser(EventParser):
     """Reads one streamed reply.
 
     The format has no end mark: a reply is complete when a finish reason came and the body ended, so nothing that
     follows the reason is lost. Neighbouring pieces of plain text become one part; a part with a signature stays alone,
-    even when its text is empty. ``may_retry`` is told of each reply whether it was a malformed call, and says whether
-    such a one is worth another try.
+    even when its text is empty. Of several candidates the first counts. A call that the model wrote wrongly is worth
+    another try.
     """
 
-    def __init__(self, stamp: str, whole: Whole, may_retry: MayRetry) -> None:
+    def __init__(self, stamp: str, whole: Whole) -> None:
         super().__init__(stamp, whole)
-        self._may_retry = may_retry
         self._parts: list[Part] = []
         self._plain: list[str] = []  # pieces of unsigned text, or thought, that go on
         self._thinks = False
         self._finish = ""
         self._why = ""
         self._blocked = False
-        self._usage: Mapping[str, Any] = {}
+        self._usage: dict[str, Any] = {}
 
     @property
     def done(self) -> bool:
@@ -84,11 +93,13 @@ class GeminiParser(EventParser):
         """One GenerateContentResponse. Raises ModelRequestError for an error in its place."""
         if not isinstance(response, Mapping):
             return
-        if response.get("error") is not None:
-            raise failure(response["error"], self.stamp)
-        self._usage = object_of(response.get("usageMetadata")) or self._usage
+        if response.get("error") is not None or response.get("type") == "error":
+            raise failure(response.get("error") or response, self.stamp)
+        usage = object_of(response.get("usageMetadata"))
+        self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
         self._blocked = self._blocked or bool(str_of(object_of(response.get("promptFeedback")).get("blockReason")))
-        for candidate in objects_of(response.get("candidates"))[:1]:
+        candidates = (one for one in objects_of(response.get("candidates")) if not count_of(one.get("index")))
+        if candidate := next(candidates, None):
             for part in objects_of(object_of(candidate.get("content")).get("parts")):
                 yield from self._part(part)
             self._finish = str_of(candidate.get("finishReason")) or self._finish
@@ -97,14 +108,17 @@ class GeminiParser(EventParser):
     # ---- parts --------------------------------------------------------------------------------------------------
 
     def _part(self, part: Mapping[str, Any]) -> Iterator[TokenDelta]:
-        extra = {SIGNATURE: part[SIGNATURE]} if part.get(SIGNATURE) else {}
-        if isinstance(part.get("functionCall"), Mapping):
+        extra = {SIGNATURE: part[SIGNATURE]} if str_of(part.get(SIGNATURE)) else {}
+        called, text = isinstance(part.get("functionCall"), Mapping), str_of(part.get("text"))
+        if called and text:  # a part holds one of them; a server that puts both there means both
+            yield from self._text(text, {}, thought=part.get("thought") is True)
+        if called:
             yield from self._call(part["functionCall"], extra)
         elif "text" in part or set(part) <= {SIGNATURE, "thought"}:
-            yield from self._text(str_of(part.get("text")), extra, thought=part.get("thought") is True)
+            yield from self._text(text, extra, thought=part.get("thought") is True)
         else:
             self._close()
-            self._parts.append(OpaquePart(api=API, value=dict(part)))
+            self._parts.append(OpaquePart(api=API, value=kept(part, self.stamp)))
 
     def _text(self, text: str, extra: Mapping[str, Any], *, thought: bool) -> Iterator[TokenDelta]:
         if extra or thought != self._thinks:
@@ -114,7 +128,7 @@ class GeminiParser(EventParser):
             self._parts.append(spoken(text, thought, extra))
         elif text:
             self._plain.append(text)
-        if shown := self._shown(text):
+        if shown := self._shown(text, "thought" if thought else "text"):
             yield TokenDelta(reasoning=shown) if thought else TokenDelta(text=shown)
 
     def _close(self) -> None:
@@ -124,10 +138,9 @@ class GeminiParser(EventParser):
             self._plain = []
 
     def _call(self, call: Mapping[str, Any], extra: Mapping[str, Any]) -> Iterator[TokenDelta]:
-        id = str_of(call.get("id"))
-        arguments = call.get("args")
-        raw = "{}" if arguments is None else json_bytes(arguments).decode()
-        part = parse_call(id or new_id("call"), own_name(str_of(call.get("name"))), raw)
+        id, name = str_of(call.get("id")), own_name(str_of(call.get("name"))) or "unnamed"
+        raw = argument_text(call.get("args"))
+        part = parse_call(id or new_id("call"), name, raw if raw.strip() else "{}")
         part = replace(part, extra={**({"id": id} if id else {}), **extra})
         self._close()
         self._parts.append(part)
@@ -142,29 +155,24 @@ class GeminiParser(EventParser):
 
     def reply(self) -> CompletionResponse:
         """What was taken so far, as a complete reply. Raises ModelRequestError for a finish that is a failure."""
-        again = self._may_retry(self._finish == _MALFORMED)
         if self._finish in _FAILED:
             why = f": {self._why}" if self._why else ""
             text = f"{self.stamp} ended its reply with {self._finish}{why}"
-            raise ModelRequestError(text, retryable=again, code=self._finish.lower())
+            raise ModelRequestError(text, retryable=self._finish == _MALFORMED, code=self._finish.lower())
         self._close()
-        parts = tuple(self._parts)
+        parts = once(self._parts)
         return CompletionResponse(
-            parts=parts,
-            usage=usage_of(self._usage),
-            finish_reason=self._reason(any(isinstance(part, ToolCallPart) for part in parts)),
-            provider=self.stamp,
+            parts=parts, usage=usage_of(self._usage), finish_reason=self._reason(parts), provider=self.stamp
         )
 
-    def _reason(self, calls: bool) -> str:
-        """Why the reply ended. Calls win over every word but those of a reply that is not whole."""
-        if self._finish in _LENGTH:
+    def _reason(self, parts: tuple[Part, ...]) -> str:
+        """Why the reply ended."""
+        word = self._finish.upper()  # in lower case from servers that translate to this format
+        if word in _LENGTH:
             return "length"
-        if self._finish in _FILTERED or self._finish.startswith("IMAGE_") or (self._blocked and not self._finish):
+        if word in _FILTERED or word.startswith("IMAGE_") or (self._blocked and not word):
             return "content_filter"
-        if calls:
-            return "tool_calls"
-        return "stop" if self._finish in ("STOP", "") else self._finish
+        return finish_of("" if word == "STOP" else self._finish, parts)
 
 
 def whole_reply(body: Any, parser: GeminiParser) -> CompletionResponse:
@@ -201,5 +209,4 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 def failure(error: Any, stamp: str) -> ModelRequestError:
     """The error that ``error`` reports; its code is the HTTP status that it would have had."""
-    code = count_of(object_of(error).get("code"))
-    return reported(error, stamp, code if 400 <= code <= 599 else 500)
+    return reported(error, stamp, status_of(error, unknown=500, unnamed=500))

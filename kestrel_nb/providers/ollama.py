@@ -11,7 +11,19 @@ from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart,
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptEncodings, KeptTools, checked_tokens, extra_fields, json_array, json_bytes, json_object
+from .encoding import (
+    Items,
+    KeptJoin,
+    KeptTools,
+    argument_bytes,
+    body_bytes,
+    checked_tokens,
+    extra_fields,
+    joined_arrays,
+    json_array,
+    json_bytes,
+    json_object,
+)
 from .event_parser import count_of, object_of, objects_of, str_of
 from .images import base64_image
 from .ollama_stream import API, OllamaParser, whole_reply
@@ -24,6 +36,26 @@ class _Sent:
 
     body: bytes
     images: tuple[str, ...] = ()
+
+
+class _Messages(Items):
+    """Images of tools stand in a user message behind all results of their turn; results carry only text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._images: list[str] = []
+
+    def add(self, message: ChatMessage, sent: _Sent, /) -> None:  # type: ignore[override]
+        """One more message."""
+        if self._images and message.role != "tool":
+            super().add(message, _shown_images(self._images))
+            self._images = []
+        self._images += sent.images
+        super().add(message, sent.body)
+
+    def pieces(self) -> tuple[bytearray, bytes]:
+        """All of them, joined."""
+        return self.joined, b"," + _shown_images(self._images) if self._images else b""
 
 
 class OllamaWire:
@@ -50,7 +82,8 @@ class OllamaWire:
             self._options.setdefault("num_ctx", num_ctx)
         self._extra = extra_fields(extra)
         extra_fields(self._options)
-        self._kept = KeptEncodings(self._sent)
+        self._extra_tools = self._extra.pop("tools", b"[]")
+        self._joined = KeptJoin(self._sent, _Messages)
         self._tools = KeptTools(_tool)
 
     @property
@@ -64,15 +97,17 @@ class OllamaWire:
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for an image that only a URL names."""
-        fields = {"model": json_bytes(self._model), "messages": json_array(self._messages(request.messages))}
-        if request.tools:
-            fields["tools"] = self._tools.of(request.tools)
+        fields = {"model": json_bytes(self._model)}
+        tools = joined_arrays(self._tools.of(request.tools), self._extra_tools)
+        if tools != b"[]":
+            fields["tools"] = tools
         fields["stream"] = b"true" if stream else b"false"  # what is not said means true here
         asked = {"temperature": request.temperature, "num_predict": request.max_tokens}
         options = {name: value for name, value in asked.items() if value is not None} | self._options
         if options:
             fields["options"] = json_bytes(options)
-        return WireRequest(path="/api/chat", body=json_object(fields | self._extra))
+        body = body_bytes(fields | self._extra, "messages", *self._joined.of(request.messages).pieces())
+        return WireRequest(path="/api/chat", body=body)
 
     def parser(self) -> OllamaParser:
         """A parser for one streamed reply."""
@@ -114,20 +149,6 @@ class OllamaWire:
 
     # ---- messages ---------------------------------------------------------------------------------------------
 
-    def _messages(self, messages: tuple[ChatMessage, ...]) -> list[bytes]:
-        """Images of tools stand in a user message behind all results of their turn; results carry only text."""
-        made: list[bytes] = []
-        images: list[str] = []
-        for message in messages:
-            if images and message.role != "tool":
-                made.append(_shown_images(images))
-                images = []
-            sent = self._kept.of(message)
-            images += sent.images
-            if sent.body:
-                made.append(sent.body)
-        return [*made, _shown_images(images)] if images else made
-
     def _sent(self, message: ChatMessage) -> _Sent:
         match message.role:
             case "tool":
@@ -157,10 +178,7 @@ def _answer(message: ChatMessage, *, own: bool) -> bytes:
 
 def _call(part: ToolCallPart) -> bytes:
     """A call without its id, which is ours. Arguments that are no object can't be sent; their error result can."""
-    arguments = b"{}"
-    if part.arguments is not None:
-        raw = part.raw_arguments.strip()
-        arguments = raw.encode("utf-8", "replace") if raw else json_bytes(part.arguments)
+    arguments = argument_bytes(part) or b"{}"
     return json_object({"function": json_object({"name": json_bytes(part.name), "arguments": arguments})})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +10,20 @@ from ..protocol.errors import ModelRequestError
 from ..protocol.messages import Part, ReasoningPart, TextPart, ToolCallPart, new_id
 from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse, TokenDelta
-from .event_parser import count_of, object_of, objects_of, read_json, reported, str_of
+from ..runtime.truncation import clean_text
+from .event_parser import (
+    Shown,
+    argument_text,
+    count_of,
+    finish_of,
+    object_of,
+    objects_of,
+    once,
+    read_json,
+    reported,
+    status_of,
+    str_of,
+)
 from .lines import JsonLineSplitter
 from .wire import truncated
 
@@ -26,6 +38,7 @@ class OllamaParser:
     def __init__(self, stamp: str) -> None:
         self._stamp = stamp
         self._lines = JsonLineSplitter()
+        self._shown = Shown()
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: list[ToolCallPart] = []
@@ -62,36 +75,39 @@ class OllamaParser:
             raise truncated(self._stamp)
         return self._response(self._last)
 
-    def read(self, reply: Mapping[str, Any]) -> Iterator[TokenDelta]:
-        """Take one object: a line of a stream, or a whole reply."""
+    def read(self, reply: Mapping[str, Any], *, whole: bool = False) -> Iterator[TokenDelta]:
+        """Take one object: a line of a stream, or a ``whole`` reply."""
         if reply.get("error"):
             raise failure(reply["error"], self._stamp)
         message = object_of(reply.get("message"))
         # Ollama says "thinking"; servers that speak like it keep the name that other formats have.
-        if thinking := str_of(message.get("thinking")) or str_of(message.get("reasoning_content")):
-            self._thinking.append(thinking)
-            yield TokenDelta(reasoning=thinking)
-        if text := str_of(message.get("content")):
-            self._text.append(text)
-            yield TokenDelta(text=text)
+        thinking = str_of(message.get("thinking")) or str_of(message.get("reasoning_content"))
+        self._thinking.append(thinking)
+        if shown := self._shown(thinking, "thinking"):
+            yield TokenDelta(reasoning=shown)
+        self._text.append(str_of(message.get("content")))
+        if shown := self._shown(message.get("content"), "text"):
+            yield TokenDelta(text=shown)
         for item in objects_of(message.get("tool_calls")):
             call = _call(item)
             self._calls.append(call)
             yield TokenDelta(call_id=call.id, tool=call.name, arguments=call.raw_arguments)
-        if reply.get("done") is True:
+        if reply.get("done") is True or (whole and message and reply.get("done") is None):
             self._last = reply
 
     def _line(self, line: bytes) -> Iterator[TokenDelta]:
-        if not self.done:
-            yield from self.read(object_of(read_json(line.decode("utf-8-sig", "replace"), self._stamp)))
+        """Take one line. Some that speak like Ollama send server-sent events: those hold the same JSON."""
+        text = line.decode("utf-8-sig", "replace").strip().removeprefix("data:").strip()
+        if not self.done and text not in ("", "[DONE]") and not text.startswith((":", "event:", "id:", "retry:")):
+            yield from self.read(object_of(read_json(text, self._stamp)))
 
     def _response(self, last: Mapping[str, Any]) -> CompletionResponse:
         parts: list[Part] = []
-        if self._thinking:
-            parts.append(ReasoningPart(text="".join(self._thinking)))
-        if self._text:
-            parts.append(TextPart(text="".join(self._text)))
-        parts += self._calls
+        if thinking := clean_text("".join(self._thinking)):
+            parts.append(ReasoningPart(text=thinking))
+        if text := clean_text("".join(self._text)):
+            parts.append(TextPart(text=text))
+        parts += once(self._calls)
         reason = str_of(last.get("done_reason")) or "stop"
         if reason in NO_ANSWER and not parts:
             what = f"{self._stamp} only {reason}ed the model and gave no answer; ask again"
@@ -101,7 +117,7 @@ class OllamaParser:
             usage=Usage(
                 input_tokens=count_of(last.get("prompt_eval_count")), output_tokens=count_of(last.get("eval_count"))
             ),
-            finish_reason="tool_calls" if self._calls and reason == "stop" else reason,
+            finish_reason=finish_of("" if reason == "stop" else reason, parts),
             provider=self._stamp,
         )
 
@@ -109,21 +125,19 @@ class OllamaParser:
 def whole_reply(body: bytes, stamp: str) -> CompletionResponse:
     """A reply that came in one piece. Raises ModelRequestError."""
     parser = OllamaParser(stamp)
-    for _ in parser.read(object_of(read_json(body.decode("utf-8-sig", "replace"), stamp))):
+    for _ in parser.read(object_of(read_json(body.decode("utf-8-sig", "replace"), stamp)), whole=True):
         pass
     return parser.end()
 
 
 def failure(error: Any, stamp: str) -> ModelRequestError:
     """The error that a line reports: a text, or an object of a server that only speaks like Ollama."""
-    said = [count_of(object_of(error).get(key)) for key in ("status_code", "status", "code")]
-    return reported(error, stamp, next((status for status in said if 400 <= status <= 599), 500))
+    return reported(error, stamp, status_of(error, unknown=500, unnamed=500))
 
 
 def _call(item: Mapping[str, Any]) -> ToolCallPart:
     """A call comes whole, its arguments as an object; as a rule it has no id, so it gets one of ours."""
     function = object_of(item.get("function"))
-    given = function.get("arguments")
-    raw = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False, separators=(",", ":"))
+    raw = argument_text(function.get("arguments"))
     id, name = str_of(item.get("id")) or new_id("call"), str_of(function.get("name")) or "unnamed"
     return parse_call(id, name, raw if raw.strip() else "{}")

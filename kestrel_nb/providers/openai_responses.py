@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -21,14 +22,17 @@ from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
 from ..runtime.tools import NAME
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_array, json_bytes, json_object
+from .encoding import Items, KeptJoin, KeptTools, body_bytes, extra_fields, joined_arrays, json_bytes, sent_name
 from .event_parser import count_of, objects_of, read_json, str_of
 from .images import base64_image
 from .openai_responses_reply import API, response_of
 from .openai_responses_stream import ResponsesParser
 from .wire import WireRequest, broken
 
-MAX_CALL_ID: Final = 64  # characters; longer ids, which other formats give, are refused
+# Ids of other formats may be longer or hold other characters, both of which are refused.
+CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+# OpenAI's models that don't reason answer 400 to a request for encrypted reasoning.
+NOT_REASONING: Final = re.compile(r"(?:^|[/:])(?:gpt-3|gpt-4|chatgpt-|gpt-5[^/:]*-chat)")
 
 Item = dict[str, Any]
 
@@ -37,9 +41,10 @@ class OpenAIResponsesWire:
     """POST ``/responses``, with the history in the request: nothing is stored at the server.
 
     ``extra_body`` wins over every field made here but the input: ``{"reasoning": {"effort": "high"}}``, or
-    ``{"include": []}`` for a model that has no encrypted reasoning; its ``tools`` stand behind ours. What a reply
-    brought goes back whole to ``stamp`` alone: reasoning and unknown items as they came, messages and calls with their
-    ids. Reasoning that nothing follows in its message, as in a reply that was cut, is left out: the API refuses it.
+    ``{"include": None}`` for a model that has no encrypted reasoning (those of OpenAI are known by their names); its
+    ``tools`` stand behind ours. What a reply brought goes back whole to ``stamp`` alone: reasoning and unknown items as
+    they came, messages and calls with their ids. Reasoning that nothing follows in its message, as in a reply that was
+    cut, is left out: the API refuses it.
     """
 
     api = API
@@ -48,8 +53,8 @@ class OpenAIResponsesWire:
         self.model = model
         self.stamp = stamp
         self._extra = extra_fields(extra_body)
-        self._extra_tools = extra_fields({"tools": tools} if (tools := (extra_body or {}).get("tools")) else None)
-        self._kept = KeptEncodings(self._items)
+        self._extra_tools = self._extra.pop("tools", b"[]")
+        self._joined = KeptJoin(self._items, Items)
         self._tools = KeptTools(tool_item)
 
     def key_headers(self, key: str) -> Mapping[str, str]:
@@ -61,21 +66,21 @@ class OpenAIResponsesWire:
         messages = request.messages
         fields: dict[str, bytes] = {"model": json_bytes(self.model)}
         if messages and messages[0].role == "system":
-            fields["instructions"] = json_bytes(messages[0].content)
+            if messages[0].content.strip():
+                fields["instructions"] = json_bytes(messages[0].content)
             messages = messages[1:]
-        if request.tools:
-            fields["tools"] = self._tools.of(request.tools)
-        fields |= {"store": b"false", "include": b'["reasoning.encrypted_content"]', "stream": json_bytes(stream)}
+        tools = joined_arrays(self._tools.of(request.tools), self._extra_tools)
+        if tools != b"[]":
+            fields["tools"] = tools
+        fields |= {"store": b"false", "stream": json_bytes(stream)}
+        if not NOT_REASONING.search(self.model):
+            fields["include"] = b'["reasoning.encrypted_content"]'
         if request.temperature is not None:
             fields["temperature"] = json_bytes(request.temperature)
         if request.max_tokens is not None:
             fields["max_output_tokens"] = json_bytes(request.max_tokens)
-        offered = fields.get("tools")
-        fields |= self._extra
-        if offered and self._extra_tools:
-            fields["tools"] = joined_arrays(offered, self._extra_tools["tools"])
-        fields["input"] = json_array(item for message in messages if (item := self._kept.of(message)))
-        return WireRequest(path="/responses", body=json_object(fields))
+        body = body_bytes(fields | self._extra, "input", self._joined.of(messages).joined)
+        return WireRequest(path="/responses", body=body)
 
     def parser(self) -> ResponsesParser:
         """A parser for one streamed reply."""
@@ -170,25 +175,25 @@ def call_item(part: ToolCallPart, ours: bool) -> Item:
         "type": "function_call",
         **(kept if ours and isinstance(kept, Mapping) else {}),
         "call_id": call_id(part.id),
-        "name": part.name,
+        "name": sent_name(part.name),
         "arguments": part.raw_arguments if part.raw_arguments.strip() else "{}",
     }
 
 
 def result_item(part: ToolResultPart) -> Item:
-    """The result of a call; images stand in it."""
-    output: Any = part.content
+    """The result of a call; images stand in it. The format has no flag for errors: those are said in words."""
+    text = part.content
+    if part.is_error and "error" not in text[:40].lower():
+        text = f"Error: {text}"
+    output: Any = text
     if part.images:
-        output = [
-            *([{"type": "input_text", "text": part.content}] if part.content else ()),
-            *map(image_item, part.images),
-        ]
+        output = [*([{"type": "input_text", "text": text}] if text else ()), *map(image_item, part.images)]
     return {"type": "function_call_output", "call_id": call_id(part.call_id), "output": output}
 
 
 def call_id(id: str) -> str:
-    """``id``, or a shorter one made of it where another format gave one that is too long here."""
-    return id if len(id) <= MAX_CALL_ID else f"call_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:32]}"
+    """``id``, or one made of it where another format gave one that is not taken here."""
+    return id if CALL_ID.fullmatch(id) else f"call_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
 def tool_item(tool: ToolSchema) -> Item:
@@ -205,12 +210,6 @@ def tool_item(tool: ToolSchema) -> Item:
         "parameters": tool.parameters,
         "strict": False,
     }
-
-
-def joined_arrays(first: bytes, second: bytes) -> bytes:
-    """One JSON array of the items of two."""
-    inner = [array[1:-1] for array in (first, second) if array.startswith(b"[") and len(array) > 2]
-    return json_array(inner)
 
 
 def model_info(model: Mapping[str, Any], stamp: str) -> ModelInfo:

@@ -12,24 +12,22 @@ from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolC
 from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse
 from ..runtime.truncation import clean_text
-from .event_parser import count_of, object_of, objects_of, reported, str_of
+from .event_parser import (
+    argument_text,
+    count_of,
+    finish_of,
+    kept,
+    object_of,
+    objects_of,
+    once,
+    reported,
+    status_of,
+    str_of,
+)
 from .wire import broken
 
 API: Final = "openai-responses"
 CUT_CALL: Final = "the reply ended before this call was complete"
-
-# The status that each error code would have had; the codes are those of the API reference.
-_STATUS: Final = {
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "insufficient_quota": 429,
-    "server_error": 500,
-    "server_is_overloaded": 503,
-    "slow_down": 503,
-    "overloaded_error": 503,
-    "internal_error": 500,
-    "vector_store_timeout": 504,
-}
 
 
 def response_of(response: Any, stamp: str) -> CompletionResponse:
@@ -47,21 +45,21 @@ def response_of(response: Any, stamp: str) -> CompletionResponse:
     status = str_of(response.get("status")) or "completed"
     if status in ("queued", "in_progress"):
         raise broken(stamp, "sent a reply that it was still working on")
-    parts = tuple(part for item in objects_of(response["output"]) for part in parts_of(item, status))
+    parts = once(part for item in objects_of(response["output"]) for part in parts_of(item, status, stamp))
     return CompletionResponse(
         parts=parts,
         usage=usage_of(object_of(response.get("usage"))),
-        finish_reason=finish_of(status, response, parts),
+        finish_reason=reason_of(status, response, parts),
         provider=stamp,
     )
 
 
-def finish_of(status: str, response: Mapping[str, Any], parts: tuple[Part, ...]) -> str:
+def reason_of(status: str, response: Mapping[str, Any], parts: tuple[Part, ...]) -> str:
     """Why the reply ended."""
     if status == "completed":
-        if any(isinstance(part, ToolCallPart) for part in parts):
-            return "tool_calls"
-        return "content_filter" if any(is_refusal(part) for part in parts) else "stop"
+        refused = any(is_refusal(part) for part in parts)
+        word = finish_of("", parts)
+        return "content_filter" if refused and word == "stop" else word
     if status == "incomplete":
         reason = str_of(object_of(response.get("incomplete_details")).get("reason"))
         return {"max_output_tokens": "length", "": "length"}.get(reason, reason)
@@ -73,8 +71,20 @@ def is_refusal(part: Part) -> bool:
     return isinstance(part, TextPart) and object_of(part.extra.get("content")).get("type") == "refusal"
 
 
-def parts_of(item: Mapping[str, Any], status: str) -> Iterator[Part]:
-    """The parts that keep ``item`` of a response with ``status``, so that it can be sent back as it came."""
+def typed(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``item`` with its type, told by what else it holds where that is left out; empty for one that holds nothing."""
+    if str_of(item.get("type")):
+        return item
+    kind = "function_call" if "arguments" in item else "message" if "content" in item else ""
+    return {**item, "type": kind} if kind else {}
+
+
+def parts_of(item: Mapping[str, Any], status: str, stamp: str) -> Iterator[Part]:
+    """The parts that keep ``item`` of a response with ``status``, so that it can be sent back as it came.
+
+    Raises ModelRequestError for an item that can't be kept.
+    """
+    item = kept(typed(item), stamp)
     kind = item.get("type")
     if kind == "message":
         yield from text_parts(item)
@@ -82,28 +92,30 @@ def parts_of(item: Mapping[str, Any], status: str) -> Iterator[Part]:
         yield call_part(item, whole=status == "completed" or item.get("status") == "completed")
     elif kind == "reasoning":
         text = reasoning_text(item)
-        yield ReasoningPart(text=text, redacted=not text, extra={"item": dict(item)})
-    else:
-        yield OpaquePart(api=API, value=dict(item))
+        yield ReasoningPart(text=text, redacted=not text, extra={"item": item})
+    elif item:
+        yield OpaquePart(api=API, value=item)
 
 
 def text_parts(item: Mapping[str, Any]) -> Iterator[Part]:
     """One part for each piece of content; log probabilities are not kept."""
     head = {key: value for key, value in item.items() if key != "content"}
+    if isinstance(item.get("content"), str):  # of servers that only speak like this
+        yield TextPart(text=clean_text(item["content"]), extra={"item": head})
     for content in objects_of(item.get("content")):
         key = "refusal" if content.get("type") == "refusal" else "text"
-        kept = {name: value for name, value in content.items() if name not in (key, "logprobs")}
-        yield TextPart(text=clean_text(str_of(content.get(key))), extra={"item": head, "content": kept})
+        more = {name: value for name, value in content.items() if name not in (key, "logprobs")}
+        yield TextPart(text=clean_text(str_of(content.get(key))), extra={"item": head, "content": more})
 
 
 def call_part(item: Mapping[str, Any], *, whole: bool) -> ToolCallPart:
     """The call of ``item``; one that is not ``whole`` is kept and marked as not to be run."""
-    arguments = str_of(item.get("arguments"))
+    arguments = argument_text(item.get("arguments"), absent="")
     part = parse_call(str_of(item.get("call_id")) or new_id("call"), str_of(item.get("name")), arguments)
-    kept = {key: value for key, value in item.items() if key not in ("type", "call_id", "name", "arguments")}
+    more = {key: value for key, value in item.items() if key not in ("type", "call_id", "name", "arguments")}
     if not whole and part.problem is None:
         part = replace(part, arguments=None, problem=CUT_CALL)
-    return replace(part, extra={"item": kept})
+    return replace(part, extra={"item": more})
 
 
 def reasoning_text(item: Mapping[str, Any]) -> str:
@@ -128,7 +140,4 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 def failure(error: Any, stamp: str) -> ModelRequestError:
     """The error that ``error`` reports; an unknown code is not worth another try, no code at all is."""
-    fields = object_of(error)
-    words = [word for key in ("code", "type") if (word := str_of(fields.get(key))) and word != "error"]
-    status = next((_STATUS[word] for word in words if word in _STATUS), 400 if words else 500)
-    return reported(error, stamp, status)
+    return reported(error, stamp, status_of(error, unknown=400, unnamed=500))

@@ -21,7 +21,8 @@ from kestrel_nb.protocol.messages import (
     create_message,
 )
 from kestrel_nb.protocol.tools import ToolSchema
-from kestrel_nb.providers.gemini import NO_SIGNATURE, GeminiWire
+from kestrel_nb.providers.gemini import GeminiWire
+from kestrel_nb.providers.gemini_contents import NO_SIGNATURE
 from kestrel_nb.runtime.models import CompletionRequest
 
 PIXEL = "iVBORw0KGgo="

@@ -87,21 +87,11 @@ def test_a_blocked_prompt_is_a_content_filter() -> None:
     assert (response.content, response.finish_reason, response.usage.input_tokens) == ("", "content_filter", 9)
 
 
-def test_a_malformed_call_is_worth_one_more_try() -> None:
-    wire = GeminiWire("gemini-x", stamp="gemini")
-
-    def retryable() -> bool:
-        parser = wire.parser()
-        parser.feed(body_of("gemini-malformed-call.sse"))
-        with pytest.raises(
-            ModelRequestError, match=r"MALFORMED_FUNCTION_CALL: Malformed function call: print"
-        ) as caught:
-            parser.end()
-        return caught.value.retryable
-
-    assert [retryable() for _ in range(3)] == [True, False, True]
-    wire.whole(json.dumps(chunk({"text": "a"}, finish="STOP")).encode())
-    assert retryable()
+def test_a_malformed_call_is_worth_another_try() -> None:
+    found = replayed("gemini-malformed-call.sse")
+    assert found.error is not None
+    assert "MALFORMED_FUNCTION_CALL: Malformed function call: print" in str(found.error)
+    assert found.error.retryable
 
 
 @pytest.mark.parametrize(
@@ -161,7 +151,9 @@ def test_a_stream_without_a_finish_was_cut(finish: str | None) -> None:
         (None, {}, "{}"),
         ({"a": [1, 2.5, None, "é\u2028"]}, {"a": [1, 2.5, None, "é\u2028"]}, '{"a":[1,2.5,null,"é\u2028"]}'),
         ([1], None, "[1]"),
-        ("{}", None, '"{}"'),
+        ('{"a": 1}', {"a": 1}, '{"a": 1}'),
+        ("x", None, "x"),
+        ([], {}, "{}"),
     ],
 )
 def test_the_arguments_of_a_call(args: Any, arguments: Any, raw: str) -> None:
