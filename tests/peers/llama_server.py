@@ -9,7 +9,8 @@ import sys
 import time
 
 MODEL = "smollm2"
-# Temperature 0 and an example of a call that is repeated: so this small model makes the call that it is told to.
+# At temperature 0 and with one example of a call, and of an answer once there is a result, this small model calls a
+# tool that it is asked for in plain words.
 TEMPLATE = """\
 {%- if messages and messages[0].role == 'system' -%}
 <|im_start|>system
@@ -23,14 +24,19 @@ You can call these functions:
 {% endfor -%}
 </tools><|im_end|>
 <|im_start|>user
-Repeat this exactly:
-<tool_call>
-{"name": "example", "arguments": {"word": "bee"}}
-</tool_call><|im_end|>
+Show me the example for the word bee.<|im_end|>
 <|im_start|>assistant
 <tool_call>
 {"name": "example", "arguments": {"word": "bee"}}
 </tool_call><|im_end|>
+{% if messages[-1].role == 'tool' -%}
+<|im_start|>user
+<tool_response>
+bees: 3 in the garden, 2 in the house
+</tool_response><|im_end|>
+<|im_start|>assistant
+There are 3 bees in the garden and 2 in the house.<|im_end|>
+{% endif -%}
 {% endif -%}
 {%- for message in messages -%}
 {%- if message.role == 'tool' -%}

@@ -22,10 +22,7 @@ from kestrel_nb.runtime.retry import RetryOptions
 
 Make = Callable[..., RemoteModel]
 
-REPEAT = """Repeat this exactly:
-<tool_call>
-{"name": "weather", "arguments": {"city": "Oslo"}}
-</tool_call>"""
+WEATHER = "What was the weather in Oslo?"
 STORY = "Tell me a long story about the sea."
 WIRES: dict[str, tuple[Callable[..., RemoteModel], str]] = {
     "openai-chat": (OpenAIChatModel, "/v1"),
@@ -56,7 +53,7 @@ class LlamaRun(PeerRun):
 
 async def test_a_streamed_call_runs_and_its_result_is_answered(make: Make, tmp_path: Path) -> None:
     async with LlamaRun(make(), tmp_path) as run:
-        result = await run.ask(REPEAT)
+        result = await run.ask(WEATHER)
         assert run.ran == ["Oslo"]
         assert run.results() == ["sunny in Oslo, 21 °C"]
         assert "".join(delta.text for delta in run.of("tool.delta")).replace(" ", "") == '{"city":"Oslo"}'
@@ -76,7 +73,7 @@ async def test_a_reply_that_is_not_streamed(llama_server: PeerServer, tmp_path: 
         "smollm2", api_key=KEY, base_url=f"{llama_server.url}/v1", extra_body={"temperature": 0}, stream=False
     )
     async with LlamaRun(model, tmp_path) as run:
-        result = await run.ask(REPEAT)
+        result = await run.ask(WEATHER)
         assert run.ran == ["Oslo"]
         assert "Oslo" in result.text
 
@@ -133,7 +130,7 @@ async def test_cancelling_a_reply_leaves_the_server_usable(make: Make, tmp_path:
             assert (await going).status == "cancelled"
         assert run.streamed()
     async with LlamaRun(make(), tmp_path) as run:
-        assert (await run.ask(REPEAT)).status == "completed"
+        assert (await run.ask(WEATHER)).status == "completed"
         assert run.ran == ["Oslo"]
 
 
