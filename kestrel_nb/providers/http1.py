@@ -31,7 +31,7 @@ class Exchange:
     def __init__(self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.ended = self._closed = False
+        self.ended = self._heard = self._closed = False
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         try:
             head = self._h11.send(h11.Request(method=method, target=target, headers=list(headers)))
@@ -52,6 +52,7 @@ class Exchange:
         """Take what came; returns the bytes of the body in it. Raises HttpError."""
         if not data:  # h11 would take it for the end
             return b""
+        self._heard = True
         try:
             self._h11.receive_data(data)
             return b"" if self.ended else self._read()
@@ -60,8 +61,10 @@ class Exchange:
 
     def close(self) -> None:
         """The server closed the connection. Raises HttpError where that is not the end of the answer."""
-        if not self.status:
+        if not self._heard:
             raise Dropped("the server closed the connection without an answer")
+        if not self.status:
+            raise HttpError("the answer is no HTTP")
         self._closed = True
         try:
             self._h11.receive_data(b"")

@@ -29,6 +29,9 @@ class Guards:
     def __init__(self) -> None:
         self._guards: dict[object, SessionGuard] = {}
 
+    def __len__(self) -> int:
+        return len(self._guards)
+
     def add(self, guard: SessionGuard) -> Callable[[], None]:
         """Ask ``guard`` from now on. It vetoes by returning a reason or False, or by raising; returns a disposer."""
         key = object()
