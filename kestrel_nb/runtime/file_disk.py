@@ -142,11 +142,14 @@ class Disk:
         with suppress(OSError):
             self.call(os.unlink, path)
 
-    def make_folder(self, path: str) -> None:
-        """Make ``path`` and what is missing above it, for this user alone."""
+    def make_folder(self, path: str, *, sync: bool = True) -> bool:
+        """Make ``path`` and what is missing above it, for this user alone; False when it was there.
+
+        Without ``sync`` the caller puts its name on the disk, by ``sync_folder``, once something is to stay in it.
+        """
         status = self.status(path)
         if status is not None and stat.S_ISDIR(status.st_mode):
-            return
+            return False
         parent = os.path.dirname(path)
         if not os.path.isdir(parent):
             self.make_folder(parent)
@@ -156,7 +159,9 @@ class Disk:
             status = self.status(path)
             if status is None or not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
-        self.sync_folder(parent)
+        if sync:
+            self.sync_folder(parent)
+        return True
 
     def sync_folder(self, folder: str) -> None:
         """Put the names in ``folder`` on the disk. Windows has no such call."""

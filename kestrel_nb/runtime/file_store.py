@@ -53,6 +53,7 @@ class FileSessionStore:
         self._user = id(self)  # of this process's leases
         self._whole: dict[str, _Identity] = {}  # the files that this store wrote or read, and so knows to be whole
         self._journal_sizes: dict[str, int] = {}
+        self._new: set[str] = set()  # whose folder was made and is not on the disk for certain
         self._turns = Turns()
 
     @property
@@ -93,7 +94,9 @@ class FileSessionStore:
         _check_id(id, "session")
         folder = self._folder(id)
         with explained(f'session "{id}" could not be opened for writing'):
-            self._disk.make_folder(folder)
+            # Called on the event loop, where waiting for the disk would hold up everything: the first save does that.
+            if self._disk.make_folder(folder, sync=False):
+                self._new.add(id)
             return file_lease.acquire(self._disk, os.path.join(folder, file_lease.NAME), self._user)
 
     def release(self, id: str) -> None:
@@ -201,6 +204,9 @@ class FileSessionStore:
             self._disk.make_folder(folder)
             journal = self._settled(id, folder, session.seq)
             self._put(id, folder, data)
+            if id in self._new:
+                self._disk.sync_folder(self._sessions)
+                self._new.discard(id)
             file_journal.remove(self._disk, folder, journal)
 
     def _put(self, id: str, folder: str, data: bytes) -> None:
@@ -272,6 +278,7 @@ class FileSessionStore:
     def _delete(self, id: str) -> None:
         folder = self._folder(id)
         self._whole.pop(id, None)
+        self._new.discard(id)
         self._writer.forget(id)
         with explained(f'session "{id}" could not be deleted'):
             file_lease.release(os.path.join(folder, file_lease.NAME))
