@@ -24,16 +24,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What a journal holds. ``damaged``: some whole lines can't be read, so its bytes must be kept."""
+    """What a journal holds. ``damaged``: some whole lines can't be read, so its bytes must be kept.
+
+    ``seq`` is the highest of its steps, 0 when there are none.
+    """
 
     steps: tuple[SessionStep, ...] = ()
     damaged: bool = False
     exists: bool = False
-
-    @property
-    def seq(self) -> int:
-        """The highest ``seq`` of the steps, 0 when there are none."""
-        return max((step.seq for step in self.steps), default=0)
+    seq: int = 0
 
 
 def append(disk: Disk, folder: str, line: bytes, known_size: int | None) -> int:
@@ -94,7 +93,7 @@ def read(disk: Disk, folder: str) -> Journal:
                 raise Unreadable(str(error)) from None
             logger.warning("skipped line %d of %s: %s", number, os.path.join(folder, NAME), error)
             damaged = True
-    return Journal(tuple(steps), damaged, exists=True)
+    return Journal(tuple(steps), damaged, exists=True, seq=max((step.seq for step in steps), default=0))
 
 
 def remove(disk: Disk, folder: str, journal: Journal) -> None:

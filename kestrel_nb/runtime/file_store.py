@@ -52,7 +52,7 @@ class FileSessionStore:
         self._writer = DocumentWriter()
         self._user = id(self)  # of this process's leases
         self._whole: dict[str, _Identity] = {}  # the files that this store wrote or read, and so knows to be whole
-        self._journal_sizes: dict[str, int] = {}
+        self._journals: dict[str, tuple[int, int]] = {}  # of those that this store wrote: size and highest ``seq``
         self._new: set[str] = set()  # whose folder was made and is not on the disk for certain
         self._turns = Turns()
 
@@ -228,13 +228,22 @@ class FileSessionStore:
                 self._disk.sweep(folder)
                 stored = self._read(id) is not None
             if stored:
-                journal = file_journal.read(self._disk, folder)
+                journal = self._journal(id, folder)
                 return self._folded(id, folder, journal) if journal.seq > seq else journal
         except Unreadable as error:
             if status is not None:
                 logger.warning("kept what could not be read (%s): %s", error, self._disk.set_aside(folder, NAME))
         file_journal.set_aside(self._disk, folder)
         return file_journal.Journal()
+
+    def _journal(self, id: str, folder: str) -> file_journal.Journal:
+        """The journal; of one that this store wrote all by itself the steps are left out."""
+        size, seq = self._journals.pop(id, (None, 0))
+        if size is not None:
+            status = self._disk.status(os.path.join(folder, file_journal.NAME))
+            if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == size:
+                return file_journal.Journal(exists=True, seq=seq)
+        return file_journal.read(self._disk, folder)
 
     def _folded(self, id: str, folder: str, journal: file_journal.Journal) -> file_journal.Journal:
         """Write the stored session with its journal, and remove that: a document with a lower ``seq`` comes next,
@@ -255,8 +264,13 @@ class FileSessionStore:
                 line = self._writer.encode_step(id, step)
             except CodecError as error:
                 raise StoreError(f'a step of session "{id}" could not be saved: {error}') from error
-            size = file_journal.append(self._disk, folder, line, self._journal_sizes.get(id))
-            self._journal_sizes[id] = size
+            known_size, known_seq = self._journals.get(id, (None, 0))
+            size = file_journal.append(self._disk, folder, line, known_size)
+            before = size - len(line)
+            if before not in (0, known_size):  # it held steps that this store has not seen
+                self._journals.pop(id, None)
+            else:
+                self._journals[id] = size, max(known_seq if before else 0, step.seq)
 
     async def attach(self, id: str, name: str, text: str) -> str:
         """Keep ``text`` (JSON) in a new file of the session, named after ``name``; returns the file's path."""
