@@ -1,7 +1,9 @@
 """The way to a model's server: one request and its answer at a time, within bounds of time and size.
 
-No HTTP client stands in between: it would follow redirects, keep cookies and look up credentials, and a key must not
-follow any of them. httpx serves where somebody brings a transport of it, and for proxies.
+The address, proxies and every transport that somebody brings are httpx's. A direct connection leaves out its client
+and its pool: those follow redirects, keep cookies and look up credentials, which must not happen to a key, and they
+cost more CPU than the rest of a step (measured: 0.9 to 1.6 ms a request, against 0.4 ms here, and 4 s of waiting
+where 200 requests share one pool). What stays is h11 on asyncio's sockets, one connection for each request.
 """
 
 from __future__ import annotations
