@@ -27,9 +27,17 @@ class PeerServer:
 
     running: ClassVar[list[PeerServer]] = []
 
-    def __init__(self, name: str, command: Callable[[int], Sequence[str]], folder: Path, *, ready: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[int], Sequence[str]],
+        folder: Path,
+        *,
+        ready: str | None,
+        port: int | None = None,
+    ) -> None:
         self.name = name
-        self.port = _free_port()
+        self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as output:
