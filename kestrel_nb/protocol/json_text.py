@@ -52,7 +52,8 @@ def loads(text: str | bytes, depth: int = MAX_DEPTH) -> Any:
     """Strict JSON data. Raises CodecError (``invalid_json_form``) for anything else: NaN, numbers beyond a float's
     range, more than ``depth`` levels of nesting."""
     try:
-        data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        decoded = text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
+        data = _DECODER.decode(decoded)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"not valid JSON: {str(error) or type(error).__name__}") from None
     opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
@@ -70,6 +71,9 @@ def _finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text[:40]} is out of range")
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)  # kept: making one costs a parse
 
 
 def _refuse_deep(depth: int) -> None:

@@ -45,14 +45,11 @@ _BLOCK_KEYS: Final = {"text": "text", "thinking": "thinking", "input": "tool_use
 class Block:
     """One block as it grows. ``fields`` is how it began; ``pieces`` joined are its text, thinking or argument text."""
 
+    kind: str
     fields: dict[str, Any]
     call_id: str = ""
     pieces: list[str] = field(default_factory=list)
     closed: bool = False
-
-    @property
-    def kind(self) -> str:
-        return str_of(self.fields.get("type"))
 
     def takes(self, kind: str) -> bool:
         """Whether pieces of ``kind`` may belong to this block."""
@@ -70,7 +67,7 @@ def content_of(content: Any) -> list[Mapping[str, Any]]:
 
 def begin(fields: Mapping[str, Any]) -> Block:
     kind = str_of(fields.get("type")) or next((_BLOCK_KEYS[key] for key in _BLOCK_KEYS if key in fields), "")
-    block = Block({**fields, "type": kind})
+    block = Block(kind, {**fields, "type": kind})
     if block.kind == "tool_use":
         block.call_id = str_of(fields.get("id")) or new_id("call")
     return block

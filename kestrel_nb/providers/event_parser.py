@@ -226,12 +226,12 @@ def finish_of(word: str, parts: Iterable[Part]) -> str:
 
 def object_of(value: Any) -> Mapping[str, Any]:
     """``value`` if it is an object, else an empty one: null and absent are the same."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
     """The objects in ``value`` if it is an array, else none."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def str_of(value: Any) -> str:

@@ -91,15 +91,17 @@ class GeminiParser(EventParser):
 
     def take(self, response: Any) -> Iterator[TokenDelta]:
         """One GenerateContentResponse. Raises ModelRequestError for an error in its place."""
-        if not isinstance(response, Mapping):
+        if not isinstance(response, dict):
             return
         if response.get("error") is not None or response.get("type") == "error":
             raise failure(response.get("error") or response, self.stamp)
-        usage = object_of(response.get("usageMetadata"))
-        self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
-        self._blocked = self._blocked or bool(str_of(object_of(response.get("promptFeedback")).get("blockReason")))
-        candidates = (one for one in objects_of(response.get("candidates")) if not count_of(one.get("index")))
-        if candidate := next(candidates, None):
+        if usage := object_of(response.get("usageMetadata")):
+            self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
+        if object_of(response.get("promptFeedback")).get("blockReason"):
+            self._blocked = True
+        for candidate in objects_of(response.get("candidates")):
+            if count_of(candidate.get("index")):
+                continue
             for part in objects_of(object_of(candidate.get("content")).get("parts")):
                 yield from self._part(part)
             self._finish = str_of(candidate.get("finishReason")) or self._finish
@@ -109,7 +111,7 @@ class GeminiParser(EventParser):
 
     def _part(self, part: Mapping[str, Any]) -> Iterator[TokenDelta]:
         extra = {SIGNATURE: part[SIGNATURE]} if str_of(part.get(SIGNATURE)) else {}
-        called, text = isinstance(part.get("functionCall"), Mapping), str_of(part.get("text"))
+        called, text = isinstance(part.get("functionCall"), dict), str_of(part.get("text"))
         if called and text:  # a part holds one of them; a server that puts both there means both
             yield from self._text(text, {}, thought=part.get("thought") is True)
         if called:

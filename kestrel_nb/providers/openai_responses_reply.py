@@ -111,7 +111,7 @@ def text_parts(item: Mapping[str, Any]) -> Iterator[Part]:
 def call_part(item: Mapping[str, Any], *, whole: bool) -> ToolCallPart:
     """The call of ``item``; one that is not ``whole`` is kept and marked as not to be run."""
     arguments = argument_text(item.get("arguments"), absent="")
-    part = parse_call(str_of(item.get("call_id")) or new_id("call"), str_of(item.get("name")), arguments)
+    part = parse_call(str_of(item.get("call_id")) or new_id("call"), str_of(item.get("name")) or "unnamed", arguments)
     more = {key: value for key, value in item.items() if key not in ("type", "call_id", "name", "arguments")}
     if not whole and part.problem is None:
         part = replace(part, arguments=None, problem=CUT_CALL)

@@ -86,7 +86,7 @@ class ResponsesParser(EventParser):
         return self._end is not None
 
     def _event(self, event: Any) -> Iterable[TokenDelta]:
-        if not isinstance(event, Mapping):
+        if not isinstance(event, dict):
             return ()
         kind = str_of(event.get("type"))
         if kind == "error" or (event.get("error") is not None and not kind.startswith("response.")):
@@ -122,18 +122,9 @@ class ResponsesParser(EventParser):
 
     def _match(self, item: Mapping[str, Any], index: Any) -> _Slot | None:
         """The slot that ``item`` finishes. A closed one is only meant when it is said again."""
-        best, most = None, (False, False, False, False)
-        for slot in self._slots:
-            same_id = _same(item.get("id"), slot.item.get("id"))
-            same_call = _same(item.get("call_id"), slot.item.get("call_id"))
-            if slot.kind != item.get("type") or same_call is False:
-                continue
-            if slot.closed and not ((same_id or same_call) and _contents(slot.item) == _contents(item)):
-                continue
-            marks = (same_id is True, same_call is True, _same(index, slot.index) is True, same_id is None)
-            if marks > most:
-                best, most = slot, marks
-        return best
+        known = self._by_key.get(key) if (key := str_of(item.get("id"))) else None
+        # Nearly always that is it; the rest is for servers whose ids mean little.
+        return (_best(item, index, [known]) if known and not known.closed else None) or _best(item, index, self._slots)
 
     def _open(self, item: Mapping[str, Any], event: Mapping[str, Any]) -> _Slot:
         slot = _Slot(item, str_of(item.get("call_id")) or new_id("call"), event.get("output_index"))
@@ -233,6 +224,21 @@ class ResponsesParser(EventParser):
         if self._end is None:
             raise self._cut()
         return response_of(self._end, self.stamp)
+
+
+def _best(item: Mapping[str, Any], index: Any, slots: Iterable[_Slot]) -> _Slot | None:
+    best, most = None, (False, False, False, False)
+    for slot in slots:
+        same_id = _same(item.get("id"), slot.item.get("id"))
+        same_call = _same(item.get("call_id"), slot.item.get("call_id"))
+        if slot.kind != item.get("type") or same_call is False:
+            continue
+        if slot.closed and not ((same_id or same_call) and _contents(slot.item) == _contents(item)):
+            continue
+        marks = (same_id is True, same_call is True, _same(index, slot.index) is True, same_id is None)
+        if marks > most:
+            best, most = slot, marks
+    return best
 
 
 def _same(one: Any, other: Any) -> bool | None:
