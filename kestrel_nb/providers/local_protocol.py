@@ -28,9 +28,10 @@ NOW_ANSWER: Final = "\nAnswer now, or use another tool."
 MAX_TOKENS: Final = 256  # of one reply where nobody says how many
 
 _WORDS: Final = {  # what a text argument of an example says, by the words in its name
+    "folder": "src",
+    "dir": "src",
     "path": "notes.txt",
     "file": "notes.txt",
-    "dir": "src",
     "pattern": "total",
     "regex": "total",
     "query": "total",
@@ -206,14 +207,16 @@ def _bounded_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[st
     return _object(kept, required)
 
 
-def _resolved(schema: Any, root: JsonObject) -> JsonObject:
+def _resolved(schema: Any, root: JsonObject, depth: int = DEPTH) -> JsonObject:
     """``schema`` behind its references into ``root``; {} for what is no schema, or refers in a circle."""
     for _ in range(DEPTH):
         if not isinstance(schema, Mapping):
             return {}
         reference = schema.get("$ref")
         if not isinstance(reference, str):
-            return schema
+            # One schema in an allOf is the way to add a word to a reference.
+            parts = [_resolved(part, root, depth - 1) for part in schema.get("allOf", ())[:1] if depth]
+            return {**parts[0], **schema} if parts else schema
         schema = root
         for step in reference.removeprefix("#/").split("/"):
             schema = schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, Mapping) else None
@@ -234,9 +237,7 @@ def _text(chars: int) -> dict[str, Any]:
 
 def example(parameters: JsonObject) -> dict[str, Any]:
     """Arguments that fit ``parameters``: those that are required."""
-    properties: JsonObject = parameters.get("properties", {})
-    names = [name for name in parameters.get("required", ()) if name in properties]
-    return {name: _example(name, properties[name], parameters, DEPTH) for name in names}
+    return _example_object(parameters, parameters, DEPTH)
 
 
 def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
@@ -255,14 +256,19 @@ def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
     if kind == "array":
         return [_example(name, schema.get("items", {}), root, depth - 1)] if depth else []
     if kind == "object":
-        return {key: _example(key, schema["properties"][key], root, depth - 1) for key in schema.get("required", ())}
+        return _example_object(schema, root, depth - 1) if depth else {}
     plain = {"integer": max(3, schema.get("minimum", 3)), "number": 1.5, "boolean": True, "null": None}
     return plain[kind] if kind in plain else _example_text(name)
 
 
+def _example_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[str, Any]:
+    properties: JsonObject = schema.get("properties", {})
+    names = [name for name in schema.get("required", ()) if name in properties]
+    return {name: _example(name, properties[name], root, depth) for name in names}
+
+
 def _example_text(name: str) -> str:
-    lowered = name.lower()
-    return next((text for word, text in _WORDS.items() if word in lowered), name)
+    return next((text for word, text in _WORDS.items() if word in name.lower()), name)
 
 
 def _spelled(arguments: JsonObject) -> str:

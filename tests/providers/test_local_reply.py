@@ -106,6 +106,15 @@ SCHEMAS: list[dict[str, Any]] = [
         "required": ["tree"],
         "$defs": {"Tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}}},
     },
+    {
+        "type": "object",
+        "properties": {"colour": {"allOf": [{"$ref": "#/$defs/Colour"}]}, "node": {"$ref": "#/$defs/Node"}},
+        "required": ["colour"],
+        "$defs": {
+            "Colour": {"enum": ["red", "blue"], "type": "string"},
+            "Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]},
+        },
+    },
     {"type": "object", "properties": {"loop": {"$ref": "#/properties/loop"}, "odd": True, "none": {"$ref": "#/x"}}},
 ]
 
@@ -136,6 +145,15 @@ def test_the_example_of_a_tool_fits_its_schema(schema: dict[str, Any]) -> None:
     arguments = example(schema)
     assert validate_arguments(schema, arguments) == []
     assert validate_arguments(bounded(schema), arguments) == []
+
+
+def test_an_example_ends_where_its_schema_does_not() -> None:
+    schema = {**SCHEMAS[4], "required": ["colour", "node"]}
+    assert example(schema)["colour"] == "red"
+    assert "next" in json.dumps(example(schema))
+    circle = {"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/properties/a"}]}}, "required": ["a"]}
+    assert example(circle) == {"a": "a"}
+    assert unbounded(bounded(circle)) == []
 
 
 def test_optional_arguments_stay_few() -> None:
