@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
+import httpcore
+
 from ..sandbox.exchange import tls_context
-from .byte_stream import ByteStream, connect
-from .http1 import Exchange
 
 MAX_IDLE: Final = 256  # connections kept per server: as many as runs that work at once
 KEPT_S: Final = 60.0  # for an unused one; servers close theirs after some such time
@@ -59,69 +59,110 @@ class Line(Protocol):
     async def give_back(self, *, reusable: bool) -> None: ...
 
 
+class Dropped(OSError):
+    """The server closed the connection before it had answered."""
+
+
+class _Sockets(httpcore.AnyIOBackend):
+    """Remembers the connection: httpcore forgets one whose TLS handshake is cancelled, without closing it."""
+
+    def __init__(self) -> None:
+        self.stream: httpcore.AsyncNetworkStream | None = None
+
+    async def connect_tcp(self, *args: Any, **options: Any) -> httpcore.AsyncNetworkStream:
+        """A connection. Raises what httpcore's own raises."""
+        self.stream = await super().connect_tcp(*args, **options)
+        return self.stream
+
+
 class DirectLine:
     """One connection straight to the server."""
 
     def __init__(self, owner: Lines, place: Place, connect_s: float | None) -> None:
+        tls = trusted() if place.scheme == "https" else None
         self._owner = owner
+        self._origin = httpcore.Origin(place.scheme.encode(), place.host.encode("idna"), place.port)
+        self._sockets = _Sockets()
+        self._connection = httpcore.AsyncHTTPConnection(
+            self._origin, ssl_context=tls, keepalive_expiry=KEPT_S, network_backend=self._sockets
+        )
         self._connect_s = connect_s
-        self._stream: ByteStream | None = None
-        self._exchange: Exchange | None = None
+        self._extensions = {"timeout": {"connect": connect_s}}
         self.place = place
         self.used = False
-        self.idle_since = 0.0
 
     @property
     def fresh(self) -> bool:
         """True while another request may be sent."""
-        exchange, stream = self._exchange, self._stream
-        return exchange is not None and exchange.reusable and stream is not None and stream.at_rest
+        return self._connection.is_available() and not self._connection.has_expired()
 
     async def send(self, sent: Sent) -> Received:
         """Send a request, on a connection made now if there is none yet. Raises OSError."""
         place = self.place
-        exchange = self._exchange = Exchange(sent.method, sent.target, sent.headers, sent.body)
+        url = httpcore.URL(scheme=self._origin.scheme, host=self._origin.host, port=place.port, target=sent.target)
+        request = httpcore.Request(
+            sent.method, url, headers=sent.headers, content=sent.body, extensions=self._extensions
+        )
         try:
-            if self._stream is None:
-                tls = trusted() if place.scheme == "https" else None
-                self._stream = await connect(place.host, place.port, tls, self._connect_s)
-            stream = self._stream
-            stream.write(exchange.request)
-            start = b""
-            while not exchange.status:
-                start = await _more(stream, exchange)
+            with _plainly(self._connect_s):
+                response = await self._connection.handle_async_request(request)
         except BaseException:
-            self.close()
+            await self.aclose()
             raise
         self.used = True
-        return Received(exchange.status, exchange.headers, _body(stream, exchange, start))
+        return Received(response.status, _readable(response.headers), _body(response))
 
     async def give_back(self, *, reusable: bool) -> None:
         """The request is over."""
         if not (reusable and self.fresh and self._owner.keep(self)):
-            self.close()
+            await self.aclose()
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connection, if there is one."""
-        if self._stream is not None:
-            self._stream.abort()
+        with suppress(OSError), _plainly():
+            await self._connection.aclose()
+            if self._sockets.stream is not None:
+                await self._sockets.stream.aclose()
 
 
-async def _body(stream: ByteStream, exchange: Exchange, start: bytes) -> AsyncGenerator[bytes]:
-    if start:
-        yield start
-    while not exchange.ended:
-        if data := await _more(stream, exchange):
-            yield data
+def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    read: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
+        read[name] = f"{read[name]}, {value}" if name in read else value
+    return read
 
 
-async def _more(stream: ByteStream, exchange: Exchange) -> bytes:
-    """Read on; the bytes of the body that came."""
-    data = await stream.read()
-    if data:
-        return exchange.feed(data)
-    exchange.close()
-    return b""
+async def _body(response: httpcore.Response) -> AsyncGenerator[bytes]:
+    try:
+        with _plainly():
+            async for data in response.aiter_stream():
+                yield data
+    finally:
+        await response.aclose()
+
+
+_FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+
+
+@contextmanager
+def _plainly(connect_s: float | None = None) -> Iterator[None]:
+    """Turns what httpcore raises into an OSError: the one that it stems from, if there is one."""
+    try:
+        yield
+    except httpcore.ConnectTimeout:
+        raise ConnectionError(f"no connection within {connect_s:g} s") from None
+    except _FAILURES as error:
+        if "without sending a response" in str(error):
+            raise Dropped("the server closed the connection without an answer") from None
+        raise (_origin_of(error) or OSError(str(error) or type(error).__name__)) from None
+
+
+def _origin_of(error: BaseException) -> OSError | None:
+    cause = error.__cause__ or error.__context__
+    if cause is None or isinstance(cause, OSError):
+        return cause
+    return _origin_of(cause)
 
 
 class Lines:
@@ -131,25 +172,21 @@ class Lines:
         self._idle: dict[Place, list[DirectLine]] = {}
         self._closed = False
 
-    def take(self, place: Place) -> DirectLine | None:
+    async def take(self, place: Place) -> DirectLine | None:
         """An unused connection to ``place``, if there is one."""
         idle = self._idle.get(place, [])
         while idle:
             line = idle.pop()
             if line.fresh:
                 return line
-            line.close()
+            await line.aclose()
         return None
 
     def keep(self, line: DirectLine) -> bool:
         """Take ``line`` back; False when the caller has to close it."""
         idle = self._idle.setdefault(line.place, [])
-        now = time.monotonic()
-        while idle and idle[0].idle_since < now - KEPT_S:
-            idle.pop(0).close()
         if self._closed or len(idle) >= MAX_IDLE:
             return False
-        line.idle_since = now
         idle.append(line)
         return True
 
@@ -158,8 +195,7 @@ class Lines:
         idle, self._idle = self._idle, {}
         for lines in idle.values():
             for line in lines:
-                line.close()
-        await asyncio.sleep(0)  # the sockets are closed in the loop's next turn
+                await line.aclose()
 
     async def guard(self) -> AsyncGenerator[None]:
         """A loop that ends closes the generators that are open on it: so the connections are closed in time."""

@@ -1,9 +1,8 @@
 """The way to a model's server: one request and its answer at a time, within bounds of time and size.
 
-The address, proxies and every transport that somebody brings are httpx's. A direct connection leaves out its client
-and its pool: those follow redirects, keep cookies and look up credentials, which must not happen to a key, and they
-cost more CPU than the rest of a step (measured: 0.9 to 1.6 ms a request, against 0.4 ms here, and 4 s of waiting
-where 200 requests share one pool). What stays is h11 on asyncio's sockets, one connection for each request.
+Addresses, proxies and every transport that somebody brings are httpx's. A direct connection is one of httpcore, the
+engine of httpx, without the client and the pool around it: those would follow redirects, keep cookies and look up
+credentials, which must not happen to a key, and 200 requests at once would spend seconds searching one pool.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from ..protocol.errors import ModelRequestError
 from ..runtime.retry import model_network_error
 from ..runtime.signals import CancelSignal
 from .address import Timeouts, proxy_for
-from .connections import DirectLine, Line, Place, Received, Sent, lines, trusted
-from .http1 import Dropped
+from .connections import DirectLine, Dropped, Line, Place, Received, Sent, lines, trusted
 from .watch import Watch, watched
 
 Transport: TypeAlias = httpx.AsyncBaseTransport
@@ -110,7 +108,7 @@ class Server:
         if self._transport is not None:
             return _TransportLine(self._transport, self._timeouts.connect, once=False)
         kept = await lines()
-        if line := kept.take(place):
+        if line := await kept.take(place):
             return line
         if proxy := proxy_for(place.scheme, place.host, place.port):
             transport = httpx.AsyncHTTPTransport(verify=trusted(), trust_env=False, proxy=proxy)

@@ -374,4 +374,4 @@ async def test_a_head_that_is_no_http_is_told_after_all_tries() -> None:
     async with application([b"220 mail.example ESMTP\r\n", CLOSE]) as ran:
         ended = await ran.ask()
         assert isinstance(ended, ModelRequestError)
-        assert "no HTTP" in str(ended)
+        assert "without an answer" in str(ended)
