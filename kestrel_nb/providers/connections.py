@@ -81,7 +81,7 @@ class DirectLine:
     def __init__(self, owner: Lines, place: Place, connect_s: float | None) -> None:
         tls = trusted() if place.scheme == "https" else None
         self._owner = owner
-        self._origin = httpcore.Origin(place.scheme.encode(), place.host.encode("idna"), place.port)
+        self._origin = httpcore.Origin(place.scheme.encode(), place.host.encode("ascii"), place.port)
         self._sockets = _Sockets()
         self._connection = httpcore.AsyncHTTPConnection(
             self._origin, ssl_context=tls, keepalive_expiry=KEPT_S, network_backend=self._sockets
