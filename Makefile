@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
   $$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 
-.PHONY: lab test screenshots benchmarks clean
+.PHONY: lab test screenshots benchmarks peers clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -44,6 +44,11 @@ benchmarks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
 
+# Beside other frameworks, each in an environment of its own (1.2 GB, once); the tables come out at the end.
+peers: $(BIN)/python
+	KESTREL_NB=$(CURDIR) $(BIN)/python benchmarks/kit/bench.py setup
+	$(BIN)/python benchmarks/kit/bench.py run
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) benchmarks/kit/.venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
