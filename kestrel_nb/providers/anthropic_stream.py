@@ -71,7 +71,7 @@ class AnthropicParser(EventParser):
             case "content_block_start":
                 yield from self._start(index, object_of(event.get("content_block")))
             case "content_block_stop":
-                self._stop(index)
+                yield from self._stop(index)
             case "message_start":
                 count(self._usage, object_of(event.get("message")).get("usage"))
             case "message_delta":
@@ -127,11 +127,9 @@ class AnthropicParser(EventParser):
 
     def _all_at_once(self, message: Mapping[str, Any]) -> Iterator[TokenDelta]:
         """A whole reply in one event."""
-        for fields in content_of(message.get("content")) if not self._blocks else ():
-            yield from self._start(None, fields)
-            self._blocks[-1].closed = True
-            if self._blocks[-1].call_id and (text := argument_text(fields.get("input"))):
-                yield TokenDelta(call_id=self._blocks[-1].call_id, arguments=text)
+        for index, fields in enumerate(content_of(message.get("content")) if not self._blocks else ()):
+            yield from self._start(index, fields)
+            yield from self._stop(index)
         yield from self._ending({"delta": message, "usage": message.get("usage")})
         self._done = True
 
@@ -139,10 +137,14 @@ class AnthropicParser(EventParser):
         if shown := self._shown(text, block.kind):
             yield TokenDelta(text=shown) if block.kind == "text" else TokenDelta(reasoning=shown)
 
-    def _stop(self, index: Any) -> None:
+    def _stop(self, index: Any) -> Iterator[TokenDelta]:
         last = self._blocks[-1] if self._blocks and index is None else None
-        if block := self._by_index.get(_key(index), last):
-            block.closed = True
+        block = self._by_index.get(_key(index), last)
+        if block is None or block.closed:
+            return
+        block.closed = True
+        if block.call_id and not block.pieces and (given := block.fields.get("input")):
+            yield TokenDelta(call_id=block.call_id, arguments=argument_text(given))
 
     def _ending(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
         said = object_of(event.get("delta"))
