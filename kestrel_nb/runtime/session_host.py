@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -77,6 +78,7 @@ class SessionHost:
             self._state, services.store, services.calls.broker, hidden=hidden, on_error=self._store_failed
         )
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # of the loop; its number costs less to ask for than the running loop
         self._run_model: str | None = None
         self._run_spending = Spending()
         self._run_tools: tuple[str, ...] | None = None
@@ -270,7 +272,7 @@ class SessionHost:
 
     def emit(self, kind: type[SessionEvent], **fields: Any) -> None:
         """Tell that something happened in the run that is going. Thread-safe."""
-        if self._loop is None or self._loop.is_closed() or _running_loop() is self._loop:
+        if self._loop is None or self._thread == threading.get_ident() or self._loop.is_closed():
             self._emit(kind, **fields)
             return
         with suppress(RuntimeError):  # the loop was closed this instant
@@ -304,10 +306,3 @@ class SessionHost:
     def _store_failed(self, text: str) -> None:
         self._logger.warning("session %s could not be saved: %s", self.id, text)
         self._emit(Notice, level="warning", code="store_failed", text=f"The session could not be saved: {text}")
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

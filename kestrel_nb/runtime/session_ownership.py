@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from abc import ABC, abstractmethod
 
@@ -135,6 +136,7 @@ class OwnedSession(SessionHost, ABC):
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
             raise UsageError("no event loop runs here; use app.run_sync(...), or start it in a coroutine") from None
+        self._thread = threading.get_ident()
 
     # ---- closing questions ------------------------------------------------------------------------------------
 
