@@ -11,7 +11,7 @@ from ..protocol.messages import ChatMessage, ToolResultPart
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .anthropic_blocks import block
+from .anthropic_blocks import block, check_image
 from .anthropic_reply import API
 from .anthropic_stream import AnthropicParser, whole_reply
 from .encoding import (
@@ -24,6 +24,8 @@ from .encoding import (
     json_array,
     json_bytes,
     json_object,
+    newest_images,
+    object_schema,
     sent_name,
 )
 from .wire import WireRequest
@@ -126,7 +128,9 @@ class AnthropicWire:
         return {"x-api-key": key, **_VERSION}
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
-        """The request as it is sent. Raises UsageError for an image that the format can't carry."""
+        """The request as it is sent. Raises UsageError for a new image that the format can't carry."""
+        for image in newest_images(request.messages):
+            check_image(image)
         turns = self._turns.of(request.messages)
         fields = {
             "model": json_bytes(self._model),
@@ -206,12 +210,12 @@ def _marked(blocks: bytes) -> bytes:
 
 def _tool(schema: ToolSchema) -> dict[str, Any]:
     description = {"description": schema.description} if schema.description else {}
-    return {"name": schema.name, **description, "input_schema": schema.parameters}
+    return {"name": schema.name, **description, "input_schema": object_schema(schema.parameters)}
 
 
 def name_only(name: str) -> bytes:
     """A tool of which only the name is known any more."""
-    return json_object({"name": json_bytes(sent_name(name)), "input_schema": b'{"type":"object"}'})
+    return json_object({"name": json_bytes(sent_name(name)), "input_schema": b'{"type":"object","properties":{}}'})
 
 
 # ---- the list of models ---------------------------------------------------------------------------------------------

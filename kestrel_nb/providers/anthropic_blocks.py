@@ -15,11 +15,12 @@ from .images import base64_image
 
 IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
+_OURS: Final = frozenset((UNKNOWN, "type", "id", "name", "input", "text", "thinking"))
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def block(part: Part, own: bool, *, signed: bool) -> bytes | None:
-    """The block of ``part`` as JSON, or None where there is nothing to send. Raises UsageError for an odd image.
+    """The block of ``part`` as JSON, or None where there is nothing to send.
 
     ``own``: its message came from the server that it is sent to. ``signed``: that server wants all thinking signed,
     and refuses what a reply that was cut while it was thinking left behind.
@@ -28,7 +29,7 @@ def block(part: Part, own: bool, *, signed: bool) -> bytes | None:
         case TextPart():
             return _text(part, own)
         case ImagePart():
-            return json_bytes(_image(part))
+            return json_bytes(_image_or_word(part))
         case ToolCallPart():
             return _call(part, own)
         case ToolResultPart():
@@ -72,27 +73,26 @@ def _result(part: ToolResultPart) -> dict[str, Any]:
     return block
 
 
-def _image(part: ImagePart) -> dict[str, Any]:
+def check_image(part: ImagePart) -> None:
     """Raises UsageError for a kind of image that the format does not know."""
+    media_type, data = base64_image(part)
+    if data is not None and media_type not in IMAGE_TYPES:
+        raise UsageError(f"Anthropic takes PNG, JPEG, GIF and WebP images, not {media_type}; convert the image first")
+
+
+def _image_or_word(part: ImagePart) -> dict[str, Any]:
+    """An image; one that can't be sent, of a tool or from before, is only mentioned."""
     media_type, data = base64_image(part)
     if data is None:
         return {"type": "image", "source": {"type": "url", "url": part.url}}
     if media_type not in IMAGE_TYPES:
-        raise UsageError(f"Anthropic takes PNG, JPEG, GIF and WebP images, not {media_type}; convert the image first")
+        return {"type": "text", "text": f"(an image of type {media_type}, which can't be shown to this model)"}
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-
-
-def _image_or_word(part: ImagePart) -> dict[str, Any]:
-    """An image of a tool; nobody is there to convert it, so one that can't be sent is only mentioned."""
-    try:
-        return _image(part)
-    except UsageError:
-        return {"type": "text", "text": f"(an image of type {part.media_type}, which can't be shown to this model)"}
 
 
 def _own_fields(part: TextPart | ReasoningPart | ToolCallPart, own: bool) -> dict[str, Any]:
     """The further fields of a block as this server sent them."""
-    return {name: value for name, value in part.extra.items() if name != UNKNOWN} if own else {}
+    return {name: value for name, value in part.extra.items() if name not in _OURS} if own else {}
 
 
 def _call_id(id: str) -> str:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..protocol.errors import UsageError
-from ..protocol.messages import ChatMessage, ToolCallPart
+from ..protocol.messages import ChatMessage, ImagePart, ToolCallPart
 from ..protocol.tools import ToolSchema
+from ..runtime.truncation import clean_text
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 G = TypeVar("G", bound="Growing[Any]")
 
+_LEAST: dict[str, Any] = {"type": "object", "properties": {}}
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -86,8 +88,15 @@ class Items:
 
 
 def json_bytes(value: Any) -> bytes:
-    """``value`` as compact JSON in UTF-8; a lone surrogate becomes "?". Raises ValueError for NaN and infinities."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+    """``value`` as compact JSON in UTF-8; a lone surrogate becomes U+FFFD.
+
+    Raises TypeError or ValueError for what JSON can't say, NaN among it.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return clean_text(text).encode()
 
 
 class KeptTools:
@@ -105,6 +114,12 @@ class KeptTools:
             self._bytes = json_array(json_bytes(self._encode(tool)) for tool in tools)
             self._offered = tools
         return self._bytes
+
+
+def object_schema(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``parameters`` as every server takes them: some refuse a schema without a type or without properties."""
+    missing = {name: value for name, value in _LEAST.items() if name not in parameters}
+    return {**missing, **parameters} if missing else parameters
 
 
 def json_array(items: Iterable[bytes]) -> bytes:
@@ -163,6 +178,12 @@ def _is_strict(raw: str) -> bool:
 def sent_name(name: str) -> str:
     """A tool's name in the letters that providers take; one that was never offered may hold others."""
     return _NOT_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def newest_images(messages: tuple[ChatMessage, ...]) -> list[ImagePart]:
+    """The images of the last message of the person: only about those it makes sense to complain."""
+    last = next((message for message in reversed(messages) if message.role == "user"), None)
+    return [part for part in last.parts if isinstance(part, ImagePart)] if last else []
 
 
 def extra_fields(extra_body: Mapping[str, Any] | None) -> dict[str, bytes]:

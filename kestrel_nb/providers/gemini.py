@@ -12,7 +12,7 @@ from ..protocol.errors import UsageError
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptJoin, KeptTools, body_bytes, extra_fields, json_array, json_bytes, json_object
+from .encoding import KeptJoin, KeptTools, body_bytes, extra_fields, json_array, json_bytes, json_object, object_schema
 from .event_parser import count_of, objects_of, read_json, str_of
 from .gemini_contents import Contents, encoded, sent_name
 from .gemini_stream import API, GeminiParser, whole_reply
@@ -111,7 +111,7 @@ def declaration(tool: ToolSchema) -> dict[str, Any]:
         raise UsageError(
             f'the tool name "{tool.name[:80]}" can\'t be sent to Gemini; use up to 64 letters, digits, _ and -'
         )
-    return {"name": name, "description": tool.description, "parametersJsonSchema": tool.parameters}
+    return {"name": name, "description": tool.description, "parametersJsonSchema": object_schema(tool.parameters)}
 
 
 def generates(model: Mapping[str, Any]) -> bool:

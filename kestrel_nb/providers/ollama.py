@@ -23,6 +23,8 @@ from .encoding import (
     json_array,
     json_bytes,
     json_object,
+    newest_images,
+    object_schema,
 )
 from .event_parser import count_of, object_of, objects_of, str_of
 from .images import base64_image
@@ -96,7 +98,9 @@ class OllamaWire:
         return {"authorization": f"Bearer {key}"}
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
-        """The request as it is sent. Raises UsageError for an image that only a URL names."""
+        """The request as it is sent. Raises UsageError for a new image that only a URL names."""
+        for image in newest_images(request.messages):
+            check_image(image)
         fields = {"model": json_bytes(self._model)}
         tools = joined_arrays(self._tools.of(request.tools), self._extra_tools)
         if tools != b"[]":
@@ -156,9 +160,16 @@ class OllamaWire:
             case "assistant":
                 return _Sent(_answer(message, own=message.provider == self._stamp))
             case role:
-                fields: dict[str, Any] = {"role": role, "content": message.content}
-                images = [_image(part) for part in message.parts if isinstance(part, ImagePart)]
-                return _Sent(json_bytes(fields | ({"images": images} if images else {})))
+                return _Sent(_said(role, message))
+
+
+def _said(role: str, message: ChatMessage) -> bytes:
+    """What a person said, or the system prompt; an image of before that only a URL names is mentioned."""
+    found = [base64_image(part) for part in message.parts if isinstance(part, ImagePart)]
+    images = [data for _, data in found if data is not None]
+    lost = ["(an image that can't be shown to this model)"] * (len(found) - len(images))
+    content = "\n".join([message.content, *lost] if message.content else lost)
+    return json_bytes({"role": role, "content": content} | ({"images": images} if images else {}))
 
 
 def _answer(message: ChatMessage, *, own: bool) -> bytes:
@@ -202,15 +213,14 @@ def _shown_images(images: list[str]) -> bytes:
     return json_bytes({"role": "user", "content": "Images that the tools above gave:", "images": images})
 
 
-def _image(part: ImagePart) -> str:
-    _, data = base64_image(part)
-    if data is None:
+def check_image(part: ImagePart) -> None:
+    """Raises UsageError for an image that only a URL names."""
+    if base64_image(part)[1] is None:
         raise UsageError("Ollama takes images as data, not by URL; download the image and attach its bytes")
-    return data
 
 
 def _tool(schema: ToolSchema) -> dict[str, Any]:
-    function = {"name": schema.name, "description": schema.description, "parameters": schema.parameters}
+    function = {"name": schema.name, "description": schema.description, "parameters": object_schema(schema.parameters)}
     return {"type": "function", "function": function}
 
 

@@ -15,7 +15,7 @@ from ..protocol.messages import ChatMessage
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_bytes, json_object
+from .encoding import KeptEncodings, KeptTools, extra_fields, json_bytes, json_object, object_schema
 from .openai_chat_messages import encode_message
 from .openai_chat_stream import OpenAIChatParser, read_whole
 from .wire import WireRequest
@@ -140,7 +140,7 @@ def _tool(schema: ToolSchema) -> dict[str, Any]:
         "function": {
             "name": schema.name,
             "description": schema.description,
-            "parameters": schema.parameters,
+            "parameters": object_schema(schema.parameters),
         },
     }
 

@@ -22,7 +22,17 @@ from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
 from ..runtime.tools import NAME
-from .encoding import Items, KeptJoin, KeptTools, body_bytes, extra_fields, joined_arrays, json_bytes, sent_name
+from .encoding import (
+    Items,
+    KeptJoin,
+    KeptTools,
+    body_bytes,
+    extra_fields,
+    joined_arrays,
+    json_bytes,
+    object_schema,
+    sent_name,
+)
 from .event_parser import count_of, objects_of, read_json, str_of
 from .images import base64_image
 from .openai_responses_reply import API, response_of
@@ -207,7 +217,7 @@ def tool_item(tool: ToolSchema) -> Item:
         "type": "function",
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": object_schema(tool.parameters),
         "strict": False,
     }
 

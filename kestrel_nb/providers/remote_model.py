@@ -102,7 +102,7 @@ class RemoteModel:
         """Ask the model. Raises ModelRequestError, CancelledByUser once ``request.signal`` is cancelled."""
         if request.signal is not None:
             request.signal.raise_if_cancelled()
-        sent = self._wire.encode(request, stream=self._stream)
+        sent = self._encoded(request)
         await self._prepare_key()
         headers, secrets = self._headers(sent.headers)
         exchange = self._server.exchange(
@@ -115,6 +115,12 @@ class RemoteModel:
                 return await self._reply(answer, on_delta or _nobody)
             except ModelRequestError as error:
                 raise _dressed(error, answer, secrets) from None
+
+    def _encoded(self, request: CompletionRequest) -> WireRequest:
+        try:
+            return self._wire.encode(request, stream=self._stream)
+        except (TypeError, ValueError, RecursionError) as error:  # a temperature of NaN, a tool's schema with a set
+            raise UsageError(f"the request to {self._name} can't be written as JSON: {error}") from None
 
     async def _reply(self, answer: Answer, on_delta: DeltaListener) -> CompletionResponse:
         """Read the reply as what it is: some servers stream although not asked to, or don't although asked to."""
