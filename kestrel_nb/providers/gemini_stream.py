@@ -157,10 +157,10 @@ class GeminiParser(EventParser):
 
     def reply(self) -> CompletionResponse:
         """What was taken so far, as a complete reply. Raises ModelRequestError for a finish that is a failure."""
-        if self._finish in _FAILED:
+        if self._finish.upper() in _FAILED:
             why = f": {self._why}" if self._why else ""
             text = f"{self.stamp} ended its reply with {self._finish}{why}"
-            raise ModelRequestError(text, retryable=self._finish == _MALFORMED, code=self._finish.lower())
+            raise ModelRequestError(text, retryable=self._finish.upper() == _MALFORMED, code=self._finish.lower())
         self._close()
         parts = once(self._parts)
         return CompletionResponse(

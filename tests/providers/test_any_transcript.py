@@ -219,6 +219,18 @@ def test_a_request_that_goes_on_is_the_one_that_begins_anew(
     assert body_of(kept, messages) == body_of(wire(api), messages)
 
 
+@pytest.mark.parametrize("api", APIS)
+@settings(max_examples=40, deadline=None)
+@given(one=transcripts(), other=transcripts())
+def test_sessions_that_share_a_model_do_not_mix(
+    api: str, one: tuple[ChatMessage, ...], other: tuple[ChatMessage, ...]
+) -> None:
+    kept = wire(api)
+    for messages in (one, other, one[:1] + other[1:], one):
+        if acceptable(api, messages):
+            assert body_of(kept, messages) == body_of(wire(api), messages)
+
+
 def acceptable(api: str, messages: Sequence[ChatMessage]) -> bool:
     try:
         body_of(wire(api), messages)

@@ -34,6 +34,7 @@ from written import played
 from kestrel_nb.protocol.errors import ModelRequestError
 from kestrel_nb.protocol.messages import OpaquePart
 from kestrel_nb.protocol.sessions import Usage
+from kestrel_nb.providers import GeminiModel
 
 SSE = [api for api in APIS if api != "ollama"]
 ODD = "a\u2028b\u2029c\u0085d\x0c\u00e9\u4e16\U0001f30d\r\n\x00"
@@ -469,3 +470,11 @@ async def test_a_body_in_another_framing_is_read_or_told() -> None:
             async with ModelServer([streamed(stream, content_type=kind)]) as server:
                 stage = Stage(MODELS[api]("m", base_url=server.url))
                 assert (await stage.ask()).text == "Hello"
+
+
+async def test_a_malformed_call_of_gemini_is_asked_for_again() -> None:
+    malformed = parts(finish="MALFORMED_FUNCTION_CALL", usageMetadata={})
+    async with ModelServer([reply("gemini", [malformed]), reply("gemini", text("gemini", "done"))]) as server:
+        stage = Stage(GeminiModel("m", base_url=server.url))
+        assert (await stage.ask()).text == "done"
+        assert len(server.requests) == 2
