@@ -173,7 +173,7 @@ def _view(state: NotebookState, in_kernel: bool) -> Line:
 
 
 def _store(state: NotebookState) -> Iterator[Line]:
-    from .state import HOME_VARIABLE, store_folder
+    from ..runtime.store_place import HOME_VARIABLE, store_folder
 
     folder = store_folder()
     there = os.path.join(folder, SESSIONS)

@@ -17,10 +17,11 @@ from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import ModelRegistry
 from ..runtime.plugins import PluginContext
+from ..runtime.store_place import store_folder
 from ..runtime.tools import ToolRegistry
 from .cell import OPTIONS, Option
 from .handle import RunHandle
-from .state import NotebookState, store_folder
+from .state import NotebookState
 from .static import is_descriptor, static_member, type_word
 from .variables import user_variables
 

@@ -15,6 +15,7 @@ from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
 from ..protocol.suggest import suggestion
 from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
+from ..runtime.store_place import HOME_VARIABLE, store_folder
 from . import capturing
 from .answering import POLICIES, HeadlessPolicy
 from .cassettes import Cassettes
@@ -30,7 +31,6 @@ from .settings import settings_of
 from .user_tools import UserTools, is_tool
 
 POLICY_VARIABLE = "KESTREL_HEADLESS"  # the policy for notebooks that are executed without a person
-HOME_VARIABLE = "KESTREL_HOME"  # where sessions are stored instead of the user's data folder
 
 
 class NotebookState:
@@ -253,15 +253,6 @@ class NotebookState:
         task = loop.create_task(app.aclose())
         self.background.add(task)
         task.add_done_callback(self.background.discard)
-
-
-def store_folder() -> str:
-    """The folder that keeps sessions: ``KESTREL_HOME``, else the user's data folder."""
-    if chosen := os.environ.get(HOME_VARIABLE):
-        return os.path.expanduser(chosen)
-    from platformdirs import user_data_dir
-
-    return user_data_dir("kestrel-nb", appauthor=False)
 
 
 _states: dict[int, NotebookState] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..protocol.errors import ToolCallError
 from ..protocol.tools import DiffPreview
-from ..runtime.tools import ToolContext
+from ..runtime.tools import ToolContext, ToolExecutionResult
 from ..sandbox.output import size_text
 from ..sandbox.paths import explained
 from ..sandbox.workspace import ABSENT, Seen, Workspace, seen
@@ -17,6 +18,8 @@ from .core_tools.text import decode
 MAX_TOLD_DIFF = 40_000  # characters of a diff in a tool's data: as much as a record shows
 MAX_CHANGED_BYTES = 16_000_000  # of a file before or after a change: it is held in memory, and shown as a diff
 _NO_FILE = hashlib.sha256(b"kestrel: there is no such file").hexdigest()
+
+_left: dict[str, str] = {}  # the files that were made or changed where a recording is played, and their digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,18 @@ class Change:
         """The change as a diff for a tool's data; nothing when it is empty or too long to be read."""
         diff = self.preview().diff
         return {"diff": diff} if 0 < len(diff) <= MAX_TOLD_DIFF else {}
+
+    def repeat(self, workspace: Workspace, path: str, context: ToolContext, recorded: ToolExecutionResult) -> None:
+        """Make a recorded change once more where nothing else is lost by it.
+
+        That is where no file is, where it is just the change that ``recorded`` tells of, and in a file as an earlier
+        change of the same recording left it here.
+        """
+        place = str(workspace.resolve(path))
+        told, diff = recorded.data if isinstance(recorded.data, Mapping) else {}, self.told().get("diff")
+        if self.old.data is None or _left.get(place) == self.old.digest or (diff and diff == told.get("diff")):
+            self.write(workspace, path, context)
+            _left[place] = hashlib.sha256(self.new).hexdigest()
 
     def write(self, workspace: Workspace, path: str, context: ToolContext) -> bool:
         """Make the change; True when the file is new.

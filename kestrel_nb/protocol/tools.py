@@ -17,10 +17,10 @@ class ToolSchema:
 
     ``parameters`` is a JSON Schema of type object. ``permission`` is the default answer to "may it run?".
     ``parallel_safe`` tools that stand beside each other in one turn run together. ``deterministic`` tools give the
-    same result for the same arguments and files, so a recording need not keep their results. ``read_only`` tools change
-    nothing outside their run: no file, process or variable, and nothing is sent. A tool that does not say so counts
-    as one that changes something. ``in_kernel`` tools change variables of this process that later code needs: where a
-    recording is played they run again, while the model reads the recorded result.
+    same result for the same arguments whatever else there is, so a recording need not keep their results.
+    ``read_only`` tools change nothing outside their run: no file, process or variable, and nothing is sent. A tool
+    that does not say so counts as one that changes something. ``in_kernel`` tools change variables of this process
+    that later code needs: where a recording is played they run again, while the model reads the recorded result.
     """
 
     name: str

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 from ..protocol.codec import encode, jsonable
 from ..protocol.errors import CodecError, KestrelError, ModelRequestError, UsageError
-from ..protocol.sessions import ApprovalRecord, ModelInfo
+from ..protocol.sessions import ApprovalDecision, ApprovalRecord, ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.execution import Failure, Outcome
 from ..runtime.interception import Intercepted, Played, PlayedAnswer, Schemas
@@ -98,8 +98,8 @@ class Cassette:
             self._open_for_writing()
         try:
             entries, self.note = self._file.read()
-            if self.mode == "replay" and not entries:
-                raise UsageError(f"{self.path} is empty: nothing is recorded in it")
+            if self.mode == "replay" and len(entries) < 2:
+                raise UsageError(f"{self.path} is empty: nothing is recorded in it; %kestrel record {self.path}")
             self._begun = bool(entries) and (self._begun or self.mode == "auto")
             self._tape = Tape(entries[1:] if self._begun or self.mode == "replay" else ())
         except CodecError as error:
@@ -114,9 +114,8 @@ class Cassette:
         try:
             self._file.open_for_writing()
         except UsageError as error:
-            # In auto a file that can only be read may hold all that is needed.
-            path = self.full_path
-            if self.mode != "auto" or not os.path.isfile(path) or os.access(path, os.W_OK):
+            # In auto a file that can only be read, or that another notebook records into, may hold all that is needed.
+            if self.mode != "auto" or not self._file.has_entries:
                 raise
             self._why_not = str(error)
 
@@ -157,7 +156,7 @@ class Cassette:
 
     def info(self, id: str) -> ModelInfo | None:
         """What is recorded about the model ``id``, None when nothing is. Raises what ``open`` raises."""
-        return self._open_tape.models.get(id) if self.plays else None
+        return self._open_tape.info(id) if self.plays else None
 
     def resolve(self, id: str) -> LanguageModel | None:
         """A stand-in for a model that is recorded here and perhaps nowhere else: a resolver of models."""
@@ -215,14 +214,17 @@ class Cassette:
     ) -> None:
         """Record a reply that is complete. Raises StoreError when that can't be written."""
         tape = self._open_tape
-        if asked.model not in tape.models:
-            self._write({"kind": "model", **encode(replace(info, id=asked.model))}, asked.model)
+        known = replace(info, id=asked.model)
+        if tape.models.get(asked.model) != known:  # a listing or a price list may have told more meanwhile
+            self._write({"kind": "model", **encode(known)}, asked.model)
         if (offered := tools_id(asked.tools)) not in tape.tools:
             self._write({"kind": "tools", "id": offered, "tools": dict(asked.tools)}, asked.model)
-        request = tape.request_entry(asked)
-        rows = [[role, said, self._masker.mask(text)] for role, said, text in request["messages"]]
         reply = reply_entry(response, deltas, self._desk(workspace).places, self._masker)
-        self._write({"kind": "reply", **request, "messages": rows, **reply}, asked.model)
+        request = tape.request_entry(asked)
+        request["messages"] = [
+            [role, said, self._masker.mask(text), *name] for role, said, text, *name in request["messages"]
+        ]
+        self._write({"kind": "reply", **request, **reply}, asked.model)
         self._note_origins(asked, response)
 
     def miss(self, asked: Asked) -> ModelRequestError:
@@ -243,8 +245,22 @@ class Cassette:
         """See ``Interceptor``: tools that ask, and those that are not deterministic."""
         return schema.permission == "ask" or not schema.deterministic
 
+    def asks(self, call: Intercepted, asks: bool) -> bool:
+        """Whether there is a question about this call: as when it was recorded, whatever the rules say here."""
+        if self._next_answer(call) is not None:
+            return True
+        return asks and not (self.keeps(call.schema) and self._next("result", call) is not None)
+
     def answer(self, call: Intercepted) -> PlayedAnswer | None:
         """The recorded answer to the question about exactly this call. What it lets run has a recorded result too."""
+        found = self._next_answer(call)
+        if found is None:
+            return None
+        item, decision = found
+        item.played = True
+        return PlayedAnswer(decision=decision, recorded_by=who(item.entry))
+
+    def _next_answer(self, call: Intercepted) -> tuple[Item, ApprovalDecision] | None:
         item = self._next("answer", call)
         if item is None:
             return None
@@ -257,8 +273,7 @@ class Cassette:
             arguments = call.arguments if decision.arguments is None else decision.arguments
             if self._next("result", replace(call, arguments=arguments)) is None:
                 return None
-        item.played = True
-        return PlayedAnswer(decision=decision, recorded_by=who(item.entry))
+        return item, decision
 
     def answered(self, call: Intercepted, record: ApprovalRecord) -> None:
         """Record an answer. What ended the run with it is none."""

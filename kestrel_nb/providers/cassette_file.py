@@ -7,6 +7,7 @@ entry.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from ..protocol.json_text import DOCUMENT_DEPTH
 from ..runtime.file_lease import try_lock
 
 VERSION: Final = 1
+CONFLICT: Final = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")  # how lines of an unfinished merge begin
 BACKUP: Final = ".bak"  # what was there before a recording that begins anew
 
 Entry = Mapping[str, Any]
@@ -35,6 +37,8 @@ class CassetteFile:
         self._fd: int | None = None
         self._made = False  # by this object, and empty still
         self._end = 0  # where the next entry goes: behind the last whole line
+        self._size = 0  # of the file, when it was read or written last
+        self._open_line = False  # the last entry has no line end behind it
 
     def read(self) -> tuple[list[Entry], str]:
         """The header and the entries, and what was left out, "" when nothing was. An empty file has none.
@@ -44,14 +48,20 @@ class CassetteFile:
         self._must_be_a_file()
         try:
             with open(self.path, "rb") as file:
-                lines = file.read().split(b"\n")
+                data = file.read()
         except FileNotFoundError:
             raise UsageError(f"there is no cassette {self.shown}; %kestrel record {self.shown} makes one") from None
         except OSError as error:
             raise UsageError(f"{self.shown} can't be read ({error.strerror or error})") from None
-        torn = bool(lines.pop())
-        self._end = sum(len(line) + 1 for line in lines)
-        entries = [self._entry(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UsageError(f"{self.shown} was saved as UTF-16; a cassette is UTF-8: save it as that again")
+        *lines, last = data.split(b"\n")
+        self._open_line = _parsed(last) is not None  # an editor, or git, took the last line end away
+        torn = bool(last.strip()) and not self._open_line
+        self._size = len(data)
+        self._end = len(data) - (len(last) if torn else 0)
+        whole = [*lines, last] if self._open_line else lines
+        entries = [self._entry(line, number) for number, line in enumerate(whole, 1) if line.strip()]
         if entries:
             self._check_header(entries[0])
         elif torn:
@@ -75,6 +85,14 @@ class CassetteFile:
         self._fd, self._made = fd, not there
 
     @property
+    def has_entries(self) -> bool:
+        """True when there is something to be read."""
+        try:
+            return os.path.getsize(self.path) > 0
+        except (OSError, ValueError):
+            return False
+
+    @property
     def writable(self) -> bool:
         """True between ``open_for_writing`` and ``close``."""
         return self._fd is not None
@@ -82,19 +100,20 @@ class CassetteFile:
     def begin_anew(self) -> None:
         """Put what is in the file beside it, and go on with an empty one. Raises StoreError."""
         if self._end:
-            self._guarded(lambda: shutil.copyfile(self.path, self.path + BACKUP))
-            self._end = 0
+            self._guarded(self._put_aside)
+            self._end, self._open_line = 0, False
+
+    def _put_aside(self) -> None:
+        self._check_unchanged()
+        shutil.copyfile(self.path, self.path + BACKUP)
 
     def write(self, entry: Entry) -> None:
         """Append ``entry``. Raises StoreError, and nothing of it is in the file then."""
         self._guarded(lambda: self._append(_line(entry)))
 
     def _append(self, data: bytes) -> None:
-        fd = self._fd
-        if fd is None:
-            raise OSError("it is not open")
-        if not _same_file(fd, self.path):
-            raise OSError("it was moved or deleted")
+        fd = self._check_unchanged()
+        data = b"\n" + data if self._open_line else data
         os.ftruncate(fd, self._end)  # also takes away what a recording that was cut off has left
         os.lseek(fd, self._end, os.SEEK_SET)
         try:
@@ -104,9 +123,22 @@ class CassetteFile:
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(fd, self._end)
+            with suppress(OSError):
+                self._size = os.fstat(fd).st_size
             raise
         self._end += len(data)
-        self._made = False
+        self._size, self._made, self._open_line = self._end, False, False
+
+    def _check_unchanged(self) -> int:
+        """The file to write to. Raises OSError when it is not the one that was read, or not as it was."""
+        fd = self._fd
+        if fd is None:
+            raise OSError("it is not open")
+        if not _same_file(fd, self.path):
+            raise OSError("it was moved or deleted")
+        if os.fstat(fd).st_size != self._size:
+            raise OSError("another program has changed it")
+        return fd
 
     def _guarded(self, work: Callable[[], Any]) -> None:
         try:
@@ -143,12 +175,13 @@ class CassetteFile:
             raise UsageError(f"{self.shown} is {what}; a cassette is a file, such as notebook.jsonl")
 
     def _entry(self, line: bytes, number: int) -> Entry:
-        try:
-            entry = loads(line, DOCUMENT_DEPTH)
-        except (CodecError, UnicodeDecodeError):
-            entry = None
-        if isinstance(entry, dict):
+        entry = _parsed(line)
+        if entry is not None:
             return entry
+        if line.startswith(CONFLICT):
+            raise UsageError(
+                f"line {number} of {self.shown} is left from a merge: take one of the two versions, or record again"
+            )
         if number == 1:
             raise self._no_cassette()
         raise UsageError(f"line {number} of {self.shown} is damaged; mend it, or record again")
@@ -165,6 +198,14 @@ class CassetteFile:
 
     def _no_cassette(self) -> UsageError:
         return UsageError(f"{self.shown} is no cassette: its first line is not the header of one; nothing was changed")
+
+
+def _parsed(line: bytes) -> Entry | None:
+    try:
+        entry = loads(line, DOCUMENT_DEPTH)
+    except (CodecError, UnicodeDecodeError):
+        return None
+    return entry if isinstance(entry, dict) else None
 
 
 def _line(entry: Entry) -> bytes:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..protocol.codec import jsonable
+from ..protocol.errors import CodecError
 from ..protocol.messages import (
     ChatMessage,
     ImagePart,
@@ -27,15 +28,15 @@ from ..protocol.messages import (
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest
 from ..runtime.secrets import Masker
-from .cassette_text import Places, clean, without_credentials
-from .encoding import KeptEncodings
+from .cassette_text import Places, anywhere, clean, without_credentials
+from .encoding import KeptJoin
 
 FORM: Final = 1  # of the canonical request: another one gives other keys
 TEXT: Final = 2_000  # characters of a message that are kept to name a difference
-SHOWN: Final = 60  # characters of it in a sentence
 
 _OWN_ID = re.compile(r"\b(?:sess|run|msg|call|appr)_[0-9a-f]{24}\b")
 _NAMES_OF_TOOLS = re.compile(r"^You have these tools: [^\n]*$", re.MULTILINE)  # they stand in the request themselves
+_WORKSPACE = re.compile(r"^Workspace: [^\n]*$", re.MULTILINE)  # it may be the root of everything, which has no name
 _OF_A_DAY = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"
     r"|\b(?:Python|kestrel-nb|IPython|ipykernel)[ /]v?\d+(?:\.\d+)+\S*"
@@ -44,16 +45,32 @@ _OF_A_DAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message: its role, its digest, and as much of its text as names a difference."""
+    """One message: its role, its digest, as much of its text as names a difference, and of a result the tool's name."""
 
     role: str
     digest: str
     text: str
+    name: str = ""
+
+    @property
+    def row(self) -> list[str]:
+        """The same as it is written."""
+        return [self.role, self.digest, self.text, *([self.name] if self.name else [])]
+
+    @classmethod
+    def of(cls, row: Any) -> Said:
+        """What ``row`` gave. Raises CodecError."""
+        if not isinstance(row, list) or not 3 <= len(row) <= 4:
+            raise CodecError("messages: must be lists of role, digest and text")
+        return cls(*map(str, row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A canonical request. ``tools`` maps names to digests of description and schema; ``key`` is the SHA-256 of all."""
+    """A canonical request. ``tools`` maps names to digests of description and schema; ``key`` is the SHA-256 of all.
+
+    ``links`` has an entry for each message: a digest of everything up to that one.
+    """
 
     model: str
     messages: tuple[Said, ...]
@@ -61,6 +78,7 @@ class Asked:
     temperature: float | None = None
     max_tokens: int | None = None
     key: str
+    links: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +87,47 @@ class _Kept:
     call_ids: tuple[str, ...]
 
 
+class _Talk:
+    """The messages of a request put together, as far as they have come."""
+
+    def __init__(self) -> None:
+        self.said: list[Said] = []
+        self.links: list[bytes] = []
+        self._numbers: dict[str, int] = {}
+        self._whole = hashlib.sha256()
+
+    def add(self, message: ChatMessage, kept: _Kept, /) -> None:
+        """One more."""
+        said = kept.said
+        numbers = [self._numbers.setdefault(id, len(self._numbers)) for id in kept.call_ids]
+        self._whole.update(f"{json.dumps([said.role, said.digest, *numbers])}\n".encode())
+        self.said.append(said)
+        self.links.append(link(self.links[-1] if self.links else b"", said))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all of them."""
+        return self._whole.hexdigest()
+
+
 class Canonical:
     """Makes canonical requests for sessions in one workspace. Each message is looked at once."""
 
     def __init__(self, places: Places, masker: Masker) -> None:
         self._places, self._masker = places, masker
-        self._messages = KeptEncodings(self._message)
+        self._messages = KeptJoin(self._message, _Talk)
         self._schemas: tuple[ToolSchema, ...] = ()
         self._tools: dict[str, str] = {}
 
     def of(self, request: CompletionRequest) -> Asked:
         """The canonical form of ``request``."""
-        kept = [self._messages.of(message) for message in request.messages]
-        numbers: dict[str, int] = {}
-        rows = [
-            [one.said.role, one.said.digest, *(numbers.setdefault(id, len(numbers)) for id in one.call_ids)]
-            for one in kept
-        ]
+        talk = self._messages.of(request.messages)
         tools = self._offered(request.tools)
-        whole = [FORM, request.model, rows, tools, request.temperature, request.max_tokens]
+        whole = [FORM, request.model, talk.digest, tools, request.temperature, request.max_tokens]
         return Asked(
             model=request.model,
-            messages=tuple(one.said for one in kept),
+            messages=tuple(talk.said),
+            links=tuple(talk.links),
             tools=tools,
             temperature=request.temperature,
             max_tokens=request.max_tokens,
@@ -99,13 +136,13 @@ class Canonical:
 
     def arguments(self, arguments: JsonObject) -> str:
         """Arguments of a call as canonical JSON text."""
-        return self._any(_json(arguments), quoted=True)
+        return anywhere(self._any(_json(arguments), quoted=True))
 
     def _offered(self, schemas: tuple[ToolSchema, ...]) -> dict[str, str]:
         old = self._schemas
         if len(old) != len(schemas) or any(new is not kept for new, kept in zip(schemas, old, strict=True)):
             self._tools = {
-                one.name: digest([self._any(one.description), self._any(_json(one.parameters), quoted=True)])[:12]
+                one.name: digest([anywhere(self._any(text)) for text in (one.description, _json(one.parameters))])[:12]
                 for one in schemas
             }
             self._schemas = schemas
@@ -121,7 +158,9 @@ class Canonical:
             if isinstance(part, (ToolCallPart, ToolResultPart))
         )
         text = "\n".join(text for _, text in parts)
-        return _Kept(Said(message.role, digest(parts)[:32], text[:TEXT]), ids)
+        name = next((part.name for part in message.tool_results), "")
+        known = digest([[kind, anywhere(text)] for kind, text in parts])[:32]
+        return _Kept(Said(message.role, known, text[:TEXT], name), ids)
 
     def _part(self, part: Part) -> tuple[str, str]:
         match part:
@@ -148,6 +187,17 @@ class Canonical:
         return _OWN_ID.sub("⟦id⟧", cleaned.replace(":json⟧", "⟧"))
 
 
+def link(before: bytes, said: Said) -> bytes:
+    """The digest of a message and everything ``before`` it."""
+    return hashlib.blake2b(before + said.digest.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def shared_length(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def _json(value: Any) -> str:
     return json.dumps(jsonable(value), ensure_ascii=False, sort_keys=True)
 
@@ -163,73 +213,5 @@ def _without_the_day(text: str) -> str:
     for fact in (platform.platform(), platform.version(), platform.release()):
         if len(fact) > 3:
             text = text.replace(fact, "⟦system⟧")
-    return _OF_A_DAY.sub("⟦now⟧", _NAMES_OF_TOOLS.sub("You have these tools: ⟦tools⟧", text))
-
-
-# ---- how two requests differ --------------------------------------------------------------------------------------
-
-
-def nearness(recorded: Asked, now: Asked) -> tuple[int, bool, bool]:
-    """How near two requests are: the more, the nearer."""
-    talk = [[one.digest for one in asked.messages if one.role != "system"] for asked in (recorded, now)]
-    return _common(*talk), recorded.tools == now.tools, recorded.model == now.model
-
-
-def _common(one: list[str], other: list[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def difference(recorded: Asked, now: Asked) -> str:
-    """The first thing in which two requests differ, as the end of a sentence; "" when nothing does."""
-    if recorded.model != now.model:
-        return f'the model: recorded "{recorded.model}", now "{now.model}"'
-    return (
-        _tools(recorded.tools, now.tools)
-        or _messages(recorded.messages, now.messages)
-        or _number("temperature", recorded.temperature, now.temperature)
-        or _number("max_tokens", recorded.max_tokens, now.max_tokens)
-    )
-
-
-def _tools(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
-    added = [name for name in now if name not in recorded]
-    gone = [name for name in recorded if name not in now]
-    if added or gone:
-        words = [f"{', '.join(names)} {verb}" for names, verb in ((added, "added"), (gone, "gone")) if names]
-        return f"the tools: {'; '.join(words)}"
-    changed = [name for name in now if recorded[name] != now[name]]
-    return f"the tools: another description or schema of {', '.join(changed)}" if changed else ""
-
-
-def _messages(recorded: tuple[Said, ...], now: tuple[Said, ...]) -> str:
-    for number, (old, new) in enumerate(zip(recorded, now, strict=False), 1):
-        if old.role != new.role:
-            return f"message {number}: recorded from {old.role}, now from {new.role}"
-        if old.digest != new.digest:
-            return f"message {number} ({new.role}): {_texts(old.text, new.text)}"
-    if len(recorded) == len(now):
-        return ""
-    number = min(len(recorded), len(now)) + 1
-    longer, which = (recorded, "recorded") if len(recorded) > len(now) else (now, "now")
-    other = "now nothing" if which == "recorded" else "recorded nothing"
-    return f"message {number} ({longer[number - 1].role}): {other}, {which} {_quote(longer[number - 1].text, 0)}"
-
-
-def _texts(old: str, new: str) -> str:
-    if old == new:
-        place = f"after its first {TEXT:,} characters" if len(old) >= TEXT else "in an image or the kind of its parts"
-        return f"it differs {place}"
-    start = _common(list(old), list(new))
-    return f"recorded {_quote(old, start)}, now {_quote(new, start)}"
-
-
-def _quote(text: str, start: int) -> str:
-    """What ``text`` says around the place ``start``, on one line."""
-    begin = max(0, start - SHOWN // 3) if len(text) > SHOWN else 0
-    piece = " ".join(text[begin : begin + SHOWN].split())
-    return f'"{"…" if begin else ""}{piece}{"…" if begin + SHOWN < len(text) else ""}"'
-
-
-def _number(name: str, recorded: float | None, now: float | None) -> str:
-    return "" if recorded == now else f"{name}: recorded {recorded}, now {now}"
+    text = _WORKSPACE.sub("Workspace: ⟦workspace⟧", _NAMES_OF_TOOLS.sub("You have these tools: ⟦tools⟧", text))
+    return _OF_A_DAY.sub("⟦now⟧", text)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.codec import decode
-from ..protocol.errors import CodecError
 from ..protocol.sessions import ModelInfo
-from .cassette_key import Asked, Said, difference, digest, nearness
+from .cassette_difference import difference, other_beginning
+from .cassette_key import Asked, digest
+from .cassette_requests import SHORT, Requests
 
-SHORT = 12  # characters of a key where one entry names another
 EXCERPT = 60
 
 
 @dataclass(slots=True)
 class Item:
-    """One entry, and whether it was played."""
+    """One entry, and whether it was played. ``info`` is what was known of a reply's model when it was recorded."""
 
     entry: Mapping[str, Any]
     played: bool = False
+    info: ModelInfo | None = None
 
 
 class Tape:
@@ -31,10 +32,10 @@ class Tape:
         self.models: dict[str, ModelInfo] = {}
         self.tools: dict[str, Mapping[str, str]] = {}
         self._items: list[Item] = []
-        self._queues: dict[tuple[Any, ...], list[Item]] = defaultdict(list)
-        self._asked: dict[str, Asked] = {}
-        self._short: dict[str, Asked] = {}
-        self._prefixes: dict[tuple[str, ...], tuple[str, int]] = {}
+        self._queues: dict[tuple[Any, ...], deque[Item]] = defaultdict(deque)  # what was played is taken away in front
+        self._recorded: dict[str, int] = defaultdict(int)  # key -> how many replies
+        self._replies: dict[str, deque[Item]] = defaultdict(deque)  # by model
+        self._requests = Requests()
         for entry in entries:
             self.add(entry)
 
@@ -54,17 +55,28 @@ class Tape:
             self._items.append(item)
             self._queues[_place(entry)].append(item)
             if kind == "reply":
-                self._remember(entry)
+                self._remember(item)
+
+    def _remember(self, item: Item) -> None:
+        model = str(item.entry.get("model"))
+        item.info = self.models.get(model)
+        self._requests.add(item.entry, self.tools.get(str(item.entry.get("tools")), {}))
+        self._recorded[str(item.entry.get("key"))] += 1
+        self._replies[model].append(item)
 
     # ---- playing ----------------------------------------------------------------------------------------------
 
     def next(self, kind: str, key: str, origin: str = "") -> Item | None:
         """The next entry that was not played; first of the call that came from ``origin``, then of one from nowhere."""
         for place in dict.fromkeys(((kind, key, origin), (kind, key, ""))):
-            for item in self._queues.get(place, ()):
-                if not item.played:
-                    return item
+            if (item := _first_left(self._queues.get(place))) is not None:
+                return item
         return None
+
+    def info(self, model: str) -> ModelInfo | None:
+        """What was known of ``model`` when its next reply was recorded; None for one that is not recorded."""
+        item = _first_left(self._replies.get(model))
+        return item.info if item is not None and item.info is not None else self.models.get(model)
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -73,71 +85,33 @@ class Tape:
 
     # ---- requests ---------------------------------------------------------------------------------------------
 
-    def asked(self, entry: Mapping[str, Any]) -> Asked:
-        """The request of a reply."""
-        return self._asked[str(entry["key"])]
-
     def request_entry(self, asked: Asked) -> dict[str, Any]:
-        """What is written of a request: of its messages those that no earlier request has."""
-        digests = tuple(one.digest for one in asked.messages)
-        after = None
-        for length in range(len(digests), 0, -1):
-            if digests[:length] in self._prefixes:
-                after = self._prefixes[digests[:length]]
-                break
-        kept = after[1] if after else 0
-        entry: dict[str, Any] = {"key": asked.key, "model": asked.model, "tools": tools_id(asked.tools)}
-        if asked.temperature is not None:
-            entry["temperature"] = asked.temperature
-        if asked.max_tokens is not None:
-            entry["maxTokens"] = asked.max_tokens
-        if after:
-            entry["after"] = [after[0][:SHORT], kept]
-        entry["messages"] = [[one.role, one.digest, one.text] for one in asked.messages[kept:]]
-        return entry
-
-    def _remember(self, entry: Mapping[str, Any]) -> None:
-        key, after = str(entry.get("key")), entry.get("after")
-        messages: tuple[Said, ...] = ()
-        if isinstance(after, list) and len(after) == 2:
-            base = self._short.get(str(after[0]))
-            messages = base.messages[: after[1]] if base and isinstance(after[1], int) else ()
-        rows = entry.get("messages")
-        try:
-            messages += tuple(Said(str(role), str(digest), str(text)) for role, digest, text in rows or ())
-        except (TypeError, ValueError):
-            raise CodecError("messages: must be lists of role, digest and text") from None
-        asked = Asked(
-            model=str(entry.get("model")),
-            messages=messages,
-            tools=self.tools.get(str(entry.get("tools")), {}),
-            temperature=entry.get("temperature"),
-            max_tokens=entry.get("maxTokens"),
-            key=key,
-        )
-        self._short[key[:SHORT]] = self._asked.setdefault(key, asked)
-        digests = tuple(one.digest for one in messages)
-        for length in range(len(digests), 0, -1):
-            if digests[:length] in self._prefixes:
-                break
-            self._prefixes[digests[:length]] = (key, length)
+        """What is written of a request."""
+        return {**self._requests.entry(asked), "tools": tools_id(asked.tools)}
 
     def why_not(self, now: Asked) -> str:
         """Why no reply is left for ``now``: the first difference from the nearest recorded request, in words."""
-        known = len(self._queues.get(("reply", now.key, ""), ()))
-        if known:
+        if known := self._recorded.get(now.key, 0):
             times = "once" if known == 1 else f"{known} times"
             return f"this request was recorded {times} and was played as often"
-        replies = [item for item in self._items if item.entry["kind"] == "reply"]
-        if not replies:
+        if more := self._requests.ending_alike(now):
+            return other_beginning(more)
+        replies = (item.entry for item in self._items if item.entry["kind"] == "reply" and not item.played)
+        nearest = self._requests.nearest(now, frozenset(str(entry["key"]) for entry in replies))
+        if nearest is None:
             return "no request is recorded in it"
-        nearest = max(replies, key=lambda item: (*nearness(self.asked(item.entry), now), not item.played))
-        return difference(self.asked(nearest.entry), now) or "the order of the calls that its results belong to"
+        return difference(nearest.asked, now) or "the order of the calls that its results belong to"
 
 
 def tools_id(tools: Mapping[str, str]) -> str:
     """A short name for what is offered."""
     return digest(dict(tools))[:SHORT]
+
+
+def _first_left(queue: deque[Item] | None) -> Item | None:
+    while queue and queue[0].played:
+        queue.popleft()
+    return queue[0] if queue else None
 
 
 def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:

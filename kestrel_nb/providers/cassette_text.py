@@ -1,8 +1,8 @@
 """Text on its way into a cassette and back: without keys, and with names in the place of this machine's folders.
 
-A cassette that was made on one machine is played on another. So the workspace, the home and the temporary folder are
-written as ``⟦workspace⟧``, ``⟦home⟧`` and ``⟦temp⟧``, and read as what these are where it is played. Keys become
-``***`` and stay that.
+A cassette that was made on one machine is played on another. So the workspace, the home, the temporary folder and the
+one of the stored sessions are written as ``⟦workspace⟧``, ``⟦home⟧``, ``⟦temp⟧`` and ``⟦store⟧``, and read as what
+these are where it is played. Keys become ``***`` and stay that.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..runtime.secrets import MASK, Masker
+from ..runtime.store_place import store_folder
 from ..sandbox.headers import is_secret_header
 
-STORE_VARIABLE: Final = "KESTREL_HOME"  # names the folder of the stored sessions
 WINDOW: Final = 4096  # characters around a cut: longer than any key or path
 
 _TOKEN = re.compile(r"⟦(?P<name>workspace|store|temp|home|⟦)(?P<json>:json)?⟧")
+_FOLDER = re.compile(r"⟦(?:workspace|store|temp|home)(?::json)?⟧")
 _CREDENTIALS = re.compile(
     r"(?P<head>\b(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest|apikey)\s+)?"
     r"|\b(?:set-)?cookie[\"']?\s*[:=]\s*[\"']?|\bx-(?:api-key|goog-api-key|auth-token)[\"']?\s*[:=]\s*[\"']?"
@@ -36,7 +37,7 @@ class Places:
     def __init__(self, workspace: str) -> None:
         folders = {
             "workspace": workspace,
-            "store": os.path.expanduser(os.environ.get(STORE_VARIABLE, "")),
+            "store": store_folder(),
             "temp": tempfile.gettempdir(),
             "home": os.path.expanduser("~"),
         }
@@ -47,9 +48,10 @@ class Places:
             for form in dict.fromkeys((folder, os.path.realpath(folder))):
                 plain.setdefault(form, name)
                 quoted.setdefault(_quoted(form), name)
-        self._quoted = _pattern(quoted), quoted
+        absent = [name for name in folders if name not in self._folders]
+        self._quoted = _pattern(quoted, absent), quoted
         both = {**{form: f"{name}:json" for form, name in quoted.items()}, **plain}
-        self._plain = _pattern(both), both
+        self._plain = _pattern(both, absent), both
 
     def hide(self, text: str, *, quoted: bool = False) -> str:
         """``text`` with names for the folders. ``quoted``: it is JSON, in which a path is escaped."""
@@ -83,9 +85,16 @@ def _quoted(path: str) -> str:
     return json.dumps(path, ensure_ascii=False)[1:-1]
 
 
-def _pattern(names: Mapping[str, str]) -> re.Pattern[str]:
+def anywhere(text: str) -> str:
+    """``text`` with one name for all folders: two of them may be one and the same on another machine."""
+    return _FOLDER.sub("⟦folder⟧", text)
+
+
+def _pattern(names: Mapping[str, str], absent: Sequence[str]) -> re.Pattern[str]:
+    """Finds ``names`` and the brackets of names; those of folders that are ``absent`` here were read and left alone."""
     forms = "|".join(re.escape(form) for form in sorted(names, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?:{forms})(?![\w-])|⟦" if forms else "⟦")
+    bracket = rf"⟦(?!(?:{'|'.join(absent)})(?::json)?⟧)" if absent else "⟦"
+    return re.compile(rf"(?<!\w)(?:{forms})(?![\w-])|{bracket}" if forms else bracket)
 
 
 def without_credentials(text: str) -> str:

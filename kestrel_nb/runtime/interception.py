@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +54,10 @@ class Interceptor(Protocol):
         """
         ...
 
+    def asks(self, call: Intercepted, asks: bool) -> bool:
+        """Whether there is a question about this call, which may run; ``asks``: what the rules say."""
+        ...
+
     def answer(self, call: Intercepted) -> PlayedAnswer | None:
         """The recorded answer to the question about exactly this call; None: ask."""
         ...
@@ -72,6 +77,10 @@ class Interceptor(Protocol):
     def executed(self, call: Intercepted, outcome: Outcome) -> Outcome:
         """A tool was executed; returns what counts as its outcome. The data in it is JSON."""
         ...
+
+
+AROUND: ContextVar[Interceptor | None] = ContextVar("kestrel_around", default=None)
+"""What records or plays the run whose tool this code belongs to: runs that it begins are a part of that one."""
 
 
 def otherwise(recorded: Played, now: Outcome) -> str:

@@ -21,7 +21,7 @@ from ..protocol.sessions import (
     Usage,
 )
 from ..protocol.tools import ToolSchema
-from .interception import Interceptor
+from .interception import AROUND, Interceptor
 from .models import LanguageModel
 from .prompts import title_from_input
 from .run import Run, RunOptions
@@ -219,7 +219,7 @@ class AgentSession(OwnedSession):
         settings = self._services.calls
         if options and options.approve:
             settings = replace(settings, approve=options.approve)
-        interceptor = options.interceptor if options else None
+        interceptor = (options.interceptor if options else None) or AROUND.get()
         if interceptor is None and settings.intercept is not None:
             interceptor = settings.intercept()
         return ToolCalls(

@@ -31,10 +31,10 @@ from .call_data import JsonData, copied, is_large, json_data
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
 from .execution import Failure, Outcome, Stopped, execute, in_daemon_thread
-from .interception import Intercepted, Interceptor, otherwise
+from .interception import AROUND, Intercepted, Interceptor, Played, otherwise
 from .permissions import decide, default_permission
 from .signals import CancelSignal, until_cancelled
-from .tools import Tool, ToolContext, ToolExecutionResult
+from .tools import RepeatingTool, Tool, ToolContext, ToolExecutionResult
 from .truncation import MAX_TOOL_OUTPUT, clean_text, truncate
 from .validation import normalise
 
@@ -109,7 +109,7 @@ class ToolCalls:
             return self.skip(call, STOPPED, "cancelled")
         if decision == "deny":
             return self.skip(call, f"not run: {reason}", "denied", is_error=True)
-        if decision == "ask" and not self.asks_nobody:
+        if self._asks(tool, call, arguments, decision == "ask"):
             return await self._ask_then_execute(tool, call, arguments, reason)
         return await self._execute(tool, call, arguments)
 
@@ -138,6 +138,11 @@ class ToolCalls:
             return "deny", f"the permission resolver answered {chosen!r}, which is none of auto, ask, deny"
         reasons = {"deny": "the permission resolver refused it", "ask": "the permission resolver asks", "auto": ""}
         return chosen, reasons[chosen]
+
+    def _asks(self, tool: Tool, call: ToolCallPart, arguments: JsonObject, asks: bool) -> bool:
+        if self.asks_nobody or self.interceptor is None or self.questions.was_asked(call):
+            return asks and not self.asks_nobody
+        return self.interceptor.asks(self._seen(tool, call, arguments), asks)
 
     async def _ask_then_execute(
         self, tool: Tool, call: ToolCallPart, arguments: JsonObject, reason: str
@@ -218,12 +223,25 @@ class ToolCalls:
     ) -> Outcome:
         """Execute ``tool``, or take the recorded outcome of exactly this call."""
         port, context = self.interceptor, self._context(call, preview)
-        if port is None or not port.keeps(tool.schema):
-            return await execute(tool, copied(arguments), context)
-        seen = self._seen(tool, call, arguments)
-        played = port.result(seen, asked=asked)
-        if played is None:
-            return port.executed(seen, await self._plain(await execute(tool, copied(arguments), context)))
+        token = AROUND.set(port)
+        try:
+            if port is None or not port.keeps(tool.schema):
+                return await execute(tool, copied(arguments), context)
+            seen = self._seen(tool, call, arguments)
+            played = port.result(seen, asked=asked)
+            if played is None:
+                return port.executed(seen, await self._plain(await execute(tool, copied(arguments), context)))
+            return await self._played(tool, call, arguments, context, played)
+        finally:
+            AROUND.reset(token)
+
+    async def _played(
+        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, context: ToolContext, played: Played
+    ) -> Outcome:
+        """The recorded outcome, once what later code needs of the call is done again."""
+        if isinstance(tool, RepeatingTool) and isinstance(played, ToolExecutionResult) and not played.is_error:
+            again = await execute(_Repeated(tool, played), copied(arguments), context)
+            return again if isinstance(again, Stopped) else played
         if not tool.schema.in_kernel:
             return played
         now = await execute(tool, copied(arguments), context)
@@ -379,6 +397,17 @@ class ToolCalls:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         why = f" ({call.problem})" if call.problem else ""
         return f'Unknown tool "{call.name}"{why}.{hint} Available tools: {", ".join(names) or "none"}.'
+
+
+class _Repeated:
+    """A tool that does again what a recorded result of it tells of."""
+
+    def __init__(self, tool: RepeatingTool, recorded: ToolExecutionResult) -> None:
+        self.schema, self._tool, self._recorded = tool.schema, tool, recorded
+
+    def execute(self, args: JsonObject, context: ToolContext) -> ToolExecutionResult:
+        self._tool.repeat(args, context, self._recorded)
+        return self._recorded
 
 
 def _is_same_file(preview: Preview | None, before: JsonObject, after: JsonObject) -> bool:

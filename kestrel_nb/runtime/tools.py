@@ -77,8 +77,8 @@ class Tool(Protocol):
     """One callable with a schema.
 
     ``execute`` may be a coroutine function; a plain function runs in a daemon thread. It may raise: the model then
-    reads the message. A tool may also offer ``preview``, ``permission_for`` and ``unavailable``: see the
-    protocols below.
+    reads the message. A tool may also offer ``preview``, ``permission_for``, ``unavailable`` and ``repeat``: see
+    the protocols below.
     """
 
     @property
@@ -105,6 +105,20 @@ class JudgingTool(Protocol):
     """
 
     def permission_for(self, args: Mapping[str, Any]) -> ToolPermission: ...
+
+
+@runtime_checkable
+class RepeatingTool(Protocol):
+    """A tool with something to do where a recorded result of it is played, since later code needs it: a file.
+
+    ``repeat`` gets valid arguments and the recorded result, which counts whatever it does. It must change nothing but
+    in the way that the result tells of; it may raise, and then it did nothing.
+    """
+
+    @property
+    def schema(self) -> ToolSchema: ...
+
+    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None: ...
 
 
 @runtime_checkable

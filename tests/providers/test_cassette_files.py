@@ -13,7 +13,7 @@ from kestrel_nb.protocol.errors import CodecError, StoreError, UsageError
 from kestrel_nb.providers.cassette import Cassette
 from kestrel_nb.providers.cassette_file import VERSION, CassetteFile
 from kestrel_nb.providers.cassette_text import Places, loose, recut, strict, without_credentials
-from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
 from kestrel_nb.runtime.secrets import Masker
 from kestrel_nb.testing import ScriptedModel
 
@@ -54,7 +54,9 @@ async def played(path: Path) -> list[str]:
         ("[1]\n", "is no cassette"),
         ('{"kestrel": "cassette"}\n', "is no cassette"),
         (HEADER.replace(f'"version": {VERSION}', '"version": 99') + "\n", "newer kestrel-nb (format 99"),
-        (HEADER + "\n<<<<<<< HEAD\n" + HEADER + "\n", "line 2 of"),
+        (HEADER + "\n<<<<<<< HEAD\n" + HEADER + "\n", "is left from a merge"),
+        ("<<<<<<< HEAD\n" + HEADER + "\n=======\n", "line 1 of"),
+        (HEADER + "\nhello\n", "line 2 of"),
         (HEADER + '\n{"kind": "reply"\n{"kind": "x"}\n', "line 2 of"),
     ],
 )
@@ -80,8 +82,12 @@ def test_a_bad_path_is_one_line(tmp_path: Path, mode: Any, name: str) -> None:
 def test_a_cassette_that_is_not_there_or_empty_can_not_be_played(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no cassette .*%kestrel record"):
         Cassette(tmp_path / "x.jsonl", "replay").open()
-    with pytest.raises(UsageError, match="is empty"):
-        Cassette(kept(tmp_path / "e.jsonl", ""), "replay").open()
+    for text in ("", HEADER, f"{HEADER}\n", f'{HEADER}\n{{"kind'):
+        with pytest.raises(UsageError, match="is empty"):
+            Cassette(kept(tmp_path / "e.jsonl", text), "replay").open()
+    (tmp_path / "e.jsonl").write_text(f"{HEADER}\n", "utf-16")
+    with pytest.raises(UsageError, match="UTF-16"):
+        Cassette(tmp_path / "e.jsonl", "replay").open()
 
 
 async def test_the_header_tells_no_time_host_or_path(tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ async def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     await recorded(path, "one", "two")
     whole = path.read_bytes()
-    for end in (len(whole) - 1, len(whole) - 20, len(whole) - 60):
+    for end in (len(whole) - 2, len(whole) - 20, len(whole) - 60):
         path.write_bytes(whole[:end])
         assert await played(path) == ["one"]
         cassette = Cassette(path, "replay")
@@ -114,12 +120,17 @@ async def test_two_do_not_write_into_one_file(tmp_path: Path) -> None:
     await recorded(path, "one")
     first = Cassette(path, "record")
     first.open()
-    for mode in ("record", "auto"):
-        with pytest.raises(UsageError, match="another notebook or program is recording into"):
-            Cassette(path, mode).open()  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="another notebook or program is recording into"):
+        Cassette(path, "record").open()
     code = f"from kestrel_nb import Cassette; Cassette({str(path)!r}, 'record').open()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221
     assert "another notebook or program is recording into" in done.stderr
+    assert await played(path) == ["one"]
+    second = Cassette(path, "auto")  # what is there can be played meanwhile
+    model = second.model("m", lambda: ScriptedModel(["new"], id="m"), "/nowhere")
+    assert (await model.generate(ASK)).content == "one"
+    with pytest.raises(UsageError, match="another notebook or program is recording into"):
+        await model.generate(ASK)
     assert await played(path) == ["one"]
     first.close()
     await recorded(path, "two")
@@ -130,7 +141,7 @@ async def test_a_killed_recording_leaves_whole_lines(tmp_path: Path) -> None:
     code = f"""
 import asyncio, os
 from kestrel_nb import Cassette
-from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
 from kestrel_nb.testing import ScriptedModel
 async def main():
     cassette = Cassette({str(path)!r}, "record")
@@ -152,6 +163,48 @@ async def test_a_file_that_was_deleted_is_told(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StoreError, match="was moved or deleted"):
         await model.generate(ASK)
+    cassette.close()
+
+
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data[:-1],
+        lambda data: data.replace(b"\n", b"\r\n")[:-2],
+        lambda data: data.replace(b"\n", b"\n\n") + b"  ",
+        lambda data: data + data,
+    ],
+)
+async def test_what_editors_and_git_do_to_a_file_does_no_harm(tmp_path: Path, mode: Any, change: Any) -> None:
+    path = tmp_path / "x.jsonl"
+    await recorded(path, "one", "two")
+    whole = change(path.read_bytes())
+    path.write_bytes(whole)
+    cassette = Cassette(path, mode)
+    model = cassette.model("m", lambda: ScriptedModel([], id="m"), "/nowhere")
+    assert [(await model.generate(ASK)).content for _ in "12"] == ["one", "two"]
+    assert cassette.note == ""
+    cassette.close()
+    assert path.read_bytes() == whole
+    await recorded(path, *["three"] * 3, mode="auto")
+    assert set(await played(path)) <= {"one", "two", "three"}
+
+
+async def test_a_file_that_another_program_changes_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    cassette = Cassette(path, "record")
+    model = cassette.model("m", lambda: ScriptedModel(["one", "two", "three"], id="m"), "/nowhere")
+    await model.generate(ASK)
+    for text in (path.read_text("utf-8") + "{}\n", "", "x"):
+        kept(path, text)
+        with pytest.raises(StoreError, match="another program has changed it"):
+            cassette.keep_reply(
+                cassette.asked(ASK, "/nowhere"), model.info, CompletionResponse(content="no"), (), "/nowhere"
+            )
+        assert path.read_text("utf-8") == text
     cassette.close()
 
 

@@ -59,7 +59,7 @@ def test_what_an_id_names(id: str, provider: str, model: str, place: str) -> Non
     made = catalog.resolve(id)
     assert made is not None
     assert made is catalog.resolve(id)
-    assert (made.info.id, made.info.provider, made.info.context_window) == (id, provider, None)
+    assert (made.info.id, made.info.provider) == (id, provider)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ class FileRead:
         description="Read a whole file of the sandbox folder, as UTF-8 text or, for other bytes, as base64 or hex.",
         category="filesystem",
         parallel_safe=True,
+        deterministic=False,
         read_only=True,
         parameters=parameters({"path": _PATH, "encoding": _ENCODING}, required=("path",)),
     )
@@ -80,6 +81,7 @@ class FileWrite:
             "content is text, or bytes as base64 or hex."
         ),
         category="filesystem",
+        deterministic=False,
         parameters=parameters(
             {
                 "path": _PATH,
@@ -109,6 +111,12 @@ class FileWrite:
             change = self._written(workspace, args, context, _TRIES if append else 1)
         added = len(change.new) - (len(change.old.data or b"") if append else 0)
         return answer({"path": change.shown, "bytesWritten": added, "append": append, "success": True})
+
+    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
+        """Write it once more; a file that has become another one stays as it is."""
+        workspace = self._folder(context)
+        with _appending:
+            self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
 
     def _written(self, workspace: Workspace, args: Mapping[str, Any], context: ToolContext, tries: int) -> Change:
         while True:

@@ -30,6 +30,7 @@ class WriteFile:
             "To change a part of a file use edit_file."
         ),
         category="filesystem",
+        deterministic=False,  # what comes of it depends on what was there
         parameters=parameters(
             {"path": PATH, "content": {"type": "string", "description": "The whole text of the file."}},
             required=("path", "content"),
@@ -54,6 +55,11 @@ class WriteFile:
             data=table(("path", "bytes", "created"), [[change.shown, len(change.new), created]], **change.told()),
         )
 
+    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
+        """Write it once more; a file that has become another one stays as it is."""
+        workspace = self._settings.workspace(context)
+        self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
+
     def _change(self, workspace: Workspace, args: Mapping[str, Any]) -> Change:
         try:
             new = str(args["content"]).encode("utf-8")
@@ -72,6 +78,7 @@ class EditFile:
             "set: add lines around it until it is unique. Line ends, byte order mark and encoding are kept."
         ),
         category="filesystem",
+        deterministic=False,  # what comes of it depends on what was there
         parameters=parameters(
             {
                 "path": PATH,
@@ -104,6 +111,11 @@ class EditFile:
             content=f"edited {change.shown}: {plural(len(change.places), 'replacement')} at {noun} {lines}",
             data=table(("path", "line"), [[change.shown, line] for line in change.places], **change.told()),
         )
+
+    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
+        """Make the edit once more; a file that has become another one stays as it is."""
+        workspace = self._settings.workspace(context)
+        self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
 
     def _change(self, workspace: Workspace, args: Mapping[str, Any], context: ToolContext | None = None) -> Change:
         found = current(workspace, args["path"])

@@ -51,6 +51,7 @@ class ReadFile:
         ),
         category="filesystem",
         parallel_safe=True,
+        deterministic=False,
         read_only=True,
         parameters=parameters(
             {
@@ -186,6 +187,7 @@ class ListDir:
         ),
         category="filesystem",
         parallel_safe=True,
+        deterministic=False,
         read_only=True,
         parameters=parameters(
             {

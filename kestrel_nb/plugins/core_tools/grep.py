@@ -56,6 +56,7 @@ class Grep:
         ),
         category="filesystem",
         parallel_safe=True,
+        deterministic=False,
         read_only=True,
         parameters=parameters(
             {

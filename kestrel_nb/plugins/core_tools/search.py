@@ -31,6 +31,7 @@ class Glob:
         ),
         category="filesystem",
         parallel_safe=True,
+        deterministic=False,
         read_only=True,
         parameters=parameters(
             {
