@@ -111,16 +111,18 @@ class GeminiParser(EventParser):
 
     def _part(self, part: Mapping[str, Any]) -> Iterator[TokenDelta]:
         extra = {SIGNATURE: part[SIGNATURE]} if str_of(part.get(SIGNATURE)) else {}
-        called, text = isinstance(part.get("functionCall"), dict), str_of(part.get("text"))
-        if called and text:  # a part holds one of them; a server that puts both there means both
-            yield from self._text(text, {}, thought=part.get("thought") is True)
-        if called:
-            yield from self._call(part["functionCall"], extra)
-        elif "text" in part or set(part) <= {SIGNATURE, "thought"}:
+        called, text = part.get("functionCall"), str_of(part.get("text"))
+        if isinstance(called, dict):
+            if text:  # a part holds one of them; a server that puts both there means both
+                yield from self._text(text, {}, thought=part.get("thought") is True)
+            yield from self._call(called, extra)
+            return
+        own = {key: value for key, value in part.items() if key not in ("text", "functionCall")}
+        if text or not any(isinstance(value, dict) for value in own.values()):
             yield from self._text(text, extra, thought=part.get("thought") is True)
         else:
             self._close()
-            self._parts.append(OpaquePart(api=API, value=kept(part, self.stamp)))
+            self._parts.append(OpaquePart(api=API, value=kept(own, self.stamp)))
 
     def _text(self, text: str, extra: Mapping[str, Any], *, thought: bool) -> Iterator[TokenDelta]:
         if extra or thought != self._thinks:
