@@ -197,6 +197,11 @@ def test_max_tokens_is_what_the_model_allows_unless_somebody_says(model: str, li
     assert body(asked("a"), wire=AnthropicWire(model, stamp="anthropic", max_tokens=7), max_tokens=5)["max_tokens"] == 5
 
 
+def test_models_of_other_makers_get_a_limit_that_fits_small_windows() -> None:
+    assert body(asked("a"), wire=AnthropicWire("glm-x", stamp="anthropic@host"))["max_tokens"] == 8_192
+    assert body(asked("a"), wire=AnthropicWire("anthropic/claude-x", stamp="anthropic@host"))["max_tokens"] == 32_000
+
+
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "many", True])
 def test_max_tokens_that_can_not_be_are_refused_at_once(wrong: Any) -> None:
     with pytest.raises(UsageError, match="max_tokens is a number of tokens"):
