@@ -34,8 +34,9 @@ def _work(state: NotebookState, mode: CassetteMode, words: list[str], usage: str
         state.cassettes.end(state.app)
         return None
     cassette = state.cassettes.choose(state.app, mode, words[0])
+    state.begin_anew()  # what was said before is not in it, and whoever plays it has not said that
     # The same words whichever mode it is: a notebook that was recorded is compared with itself when it is played.
-    said = f"Cells go through the cassette {words[0]}."
+    said = f"Cells go through the cassette {words[0]}, in a new session."
     return Text(f"{said}\n{cassette.note}" if cassette.note else said)
 
 

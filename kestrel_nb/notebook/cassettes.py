@@ -50,6 +50,7 @@ class Cassettes:
     def __init__(self) -> None:
         self._chosen: Cassette | None = None  # by a word, or by the environment
         self._known: dict[tuple[str, str], Cassette] = {}  # by path and mode
+        self._resting: Cassette | None = None  # ended by a word
         self._ended = False  # by a word, so that the environment's default counts no more
 
     def attach(self, app: Kestrel) -> None:
@@ -60,12 +61,17 @@ class Cassettes:
             app.cassette = self._chosen
 
     def choose(self, app: Kestrel, mode: CassetteMode, path: str) -> Cassette:
-        """Let everything in ``app`` go through the cassette at ``path``. Raises UsageError, and nothing has changed."""
+        """Let everything in ``app`` go through the cassette at ``path``.
+
+        One that was ended goes on. Any other begins anew: to be recorded, or to be played from the first entry. Raises
+        UsageError, and nothing has changed then.
+        """
         mode, path = wish().applied(mode, path)
         fresh, old = self._find(mode, path), app.cassette
         _must_rest(app)
+        goes_on = fresh is self._resting
         for cassette in (*self._known.values(), *([old] if old is not None else [])):
-            if cassette is old or cassette.full_path == fresh.full_path:
+            if (cassette is old or cassette.full_path == fresh.full_path) and not (goes_on and cassette is fresh):
                 cassette.close()
         try:
             fresh.open()
@@ -73,7 +79,9 @@ class Cassettes:
             if old is not None and old is not fresh:
                 old.open()
             raise
-        self._chosen = app.cassette = fresh
+        if not goes_on:
+            fresh.begin_anew()
+        self._chosen, self._resting, app.cassette = fresh, None, fresh
         return fresh
 
     def end(self, app: Kestrel) -> None:
@@ -83,9 +91,15 @@ class Cassettes:
             return
         _must_rest(app)
         if app.cassette is not None:
-            app.cassette.close()
+            app.cassette.release()
+        self._resting = app.cassette or self._resting
         self._chosen = app.cassette = None
         self._ended = True
+
+    def are_used(self, app: Kestrel, options: CellOptions | None = None) -> bool:
+        """Whether a cell with these options goes through a cassette."""
+        named = options is not None and bool(options.record or options.replay) and wish().mode != "off"
+        return named or (app.cassette is not None and app.cassette.active)
 
     def of_cell(self, options: CellOptions, app: Kestrel) -> Cassette | None:
         """The cassette that a cell goes through, open; None for none. Raises UsageError."""

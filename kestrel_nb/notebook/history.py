@@ -139,12 +139,15 @@ async def _fork(state: NotebookState, words: list[str]) -> Text:
     source = await _session(state, name)
     if source.is_running:
         raise UsageError("the session is running; wait for its end, or stop it with %kestrel cancel")
-    if rest is not None and state.app.sessions.has(rest):
-        raise UsageError(f'there is a session "{rest}" already; go on with it by %%kestrel -s {rest}')
-    fork = state.app.sessions.fork(source.id, new_id=rest)
+    if rest is None:
+        fork = state.app.sessions.fork(source.id)
+    else:
+        state.must_be_free(rest)
+        fork = state.app.sessions.fork(source.id, new_id=state.names.free_id(state.app, rest))
+        state.names.take(rest, fork)
     state.go_on_with(fork)
     await fork.drain()
-    called = f"session {fork.id}" if rest else f'"{fork.title}"' if fork.title else "a new session"
+    called = f"session {rest}" if rest else f'"{fork.title}"' if fork.title else "a new session"
     held = count(len(fork.messages), "message")
     return Text(f"Cells go on in {called}, a copy with {held}. The session it was made from stays as it is.")
 

@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
-from ..protocol.sessions import ApprovalRequest, CreateSessionRequest
+from ..protocol.sessions import ApprovalRequest
 from ..protocol.suggest import suggestion
 from ..runtime.file_store import FileSessionStore
 from ..runtime.session import AgentSession
@@ -26,6 +26,7 @@ from .kernel_tools import NotebookTools
 from .open_cells import cells_of
 from .rule_book import RuleBook
 from .run_log import RunLog
+from .session_names import SessionNames
 from .settings import Kestrel as Settings
 from .settings import settings_of
 from .user_tools import UserTools, is_tool
@@ -48,6 +49,7 @@ class NotebookState:
         self.rules = RuleBook(store_folder)
         self.runs = RunLog()
         self.cassettes = Cassettes()
+        self.names = SessionNames()
         self.views_shown = self.views_drawn = 0  # live views in this kernel, and those that a page said it drew
         self.can_wait = True  # False while a line magic runs where nothing can be awaited
         self._short_ids: dict[str, str] = {}
@@ -146,21 +148,32 @@ class NotebookState:
             if self.begun is None:
                 self._session = self.app.sessions.create()
             return cast(AgentSession, self._session)
-        if self.app.sessions.has(name):
-            return self.app.sessions.get(name)
+        recorded = self.cassettes.are_used(self.app, options)
+        if (session := self.names.session(self.app, name, recorded=recorded)) is not None:
+            return session
         if name.startswith("-"):
             raise UsageError(f'a session name does not begin with "-", as "{name}" does: that is an option')
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or len(name) > 128:
             raise UsageError(f'a session name has letters, digits, "-" and "_" only, not "{name}"')
-        return self.app.sessions.create(CreateSessionRequest(id=name))
+        return self.names.make(self.app, name)
 
     def new_session(self, name: str | None = None) -> AgentSession:
         """Begin a new session and make it the one of the cells that follow."""
-        if name is not None and self.app.sessions.has(name):
-            raise UsageError(f'there is a session "{name}" already; go on with it by %%kestrel -s {name}')
+        if name is not None:
+            self.must_be_free(name)
         self._session = None
         self._session = self.session(CellOptions(session=name))
         return self._session
+
+    def must_be_free(self, name: str) -> None:
+        """Raise UsageError when there is a session of that name."""
+        if self.names.session(self.app, name, recorded=self.cassettes.are_used(self.app)) is not None:
+            raise UsageError(f'there is a session "{name}" already; go on with it by %%kestrel -s {name}')
+
+    def begin_anew(self) -> None:
+        """Let the next cells begin sessions of their own, also those that name one."""
+        self._session = None
+        self.names.forget()
 
     def saw_view(self, *, drawn: bool) -> None:
         """Count a live view that was shown."""
@@ -180,9 +193,9 @@ class NotebookState:
             if self.begun is None:
                 raise UsageError("no session yet; a %%kestrel cell begins one")
             return self.begun
-        summaries = self.app.sessions.list()
+        summaries, id = self.app.sessions.list(), self.names.id_of(name)
         for summary in summaries:
-            if name in (summary.id, summary.title):
+            if id in (summary.id, summary.title):
                 return self.app.sessions.get(summary.id)
         names = [summary.id for summary in summaries]
         hint = suggestion(name, names, f"there are: {', '.join(names[:8]) or 'none yet'}")

@@ -121,9 +121,19 @@ class Cassette:
 
     def close(self) -> None:
         """Let go of the file. Opened again, a recording goes on, and playing begins from the first entry."""
-        self._file.close()
+        self.release()
         self._is_open = False
         self._origins.clear()
+
+    def release(self) -> None:
+        """Let others write to the file. Opened again, it goes on in each mode."""
+        self._file.close()
+        self._is_open = self._is_open and self.mode == "replay"
+
+    def begin_anew(self) -> None:
+        """Let a recording begin with its next entry, as in a kernel that has just started."""
+        if self.mode == "record":
+            self._begun, self._tape = False, Tape()
 
     def _write(self, entry: Entry, model: str) -> None:
         """Append ``entry``. Raises StoreError, UsageError when the file can only be read."""

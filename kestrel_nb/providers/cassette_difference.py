@@ -58,6 +58,8 @@ def _messages(recorded: tuple[Said, ...], now: tuple[Said, ...]) -> str:
         return f"message {number} ({new.role}): {_texts(old.text, new.text)}"
     if len(recorded) == len(now):
         return ""
+    if len(recorded) > len(now) and recorded[len(now)].role == "user":
+        return f"no reply to it was recorded, since that run failed or was stopped: {_quote(now[-1].text, 0)}"
     number = min(len(recorded), len(now)) + 1
     longer, which = (recorded, "recorded") if len(recorded) > len(now) else (now, "now")
     other = "now nothing" if which == "recorded" else "recorded nothing"

@@ -54,7 +54,7 @@ def entries(path: Path) -> list[Any]:
 def test_a_session_is_recorded_and_played(kernel: Kernel, folder: Path) -> None:
     path = folder / "talk.jsonl"
     said = word(kernel, f"%kestrel record {path}")
-    assert said == f"Cells go through the cassette {path}."
+    assert said == f"Cells go through the cassette {path}, in a new session."
     first = record_of(kernel, ASK)
     assert first.startswith("Finished · cassette of demo (a rule model, no AI) · 2 steps")
     assert [entry["kind"] for entry in entries(path)[3:]] == ["reply", "result", "reply"]
@@ -102,6 +102,65 @@ def test_a_recording_goes_on_in_its_kernel_and_begins_anew_in_another(kernel: Ke
     assert len(entries(path)) == 6
 
 
+def test_all_cells_run_twice_in_one_kernel(kernel: Kernel, folder: Path) -> None:
+    """While recording the second pass is the recording; while playing both passes are the same."""
+    path = folder / "twice.jsonl"
+    cells = [ASK, ASK.replace("%%kestrel", "%%kestrel -s plan"), ASK, ASK.replace("%%kestrel", "%%kestrel -s plan")]
+
+    def run_all(word: str) -> list[str]:
+        kernel.ok(f"%kestrel {word} {path}")
+        return [record_of(kernel, cell) for cell in cells]
+
+    run_all("record")
+    recorded = run_all("record")
+    assert run_all("replay") == recorded
+    assert run_all("replay") == recorded
+    assert "0 of them not played yet" in word(kernel, "%kestrel replay")
+    kernel.ok("%unload_ext kestrel_nb\n%load_ext kestrel_nb")  # the sessions of before are stored
+    assert run_all("replay") == recorded
+    kernel.ok("%kestrel replay off")
+
+
+def test_names_of_sessions_are_this_kernels_own(kernel: Kernel, folder: Path) -> None:
+    path = folder / "names.jsonl"
+    cells = [
+        "%kestrel new plan",
+        ASK,
+        "%kestrel fork copy",
+        ASK.replace("%%kestrel", "%%kestrel -s copy"),
+        ASK.replace("%%kestrel", "%%kestrel -s plan"),
+        "%kestrel rewind -s plan",
+        "%kestrel history copy",
+    ]
+
+    def run_all(word: str) -> list[Any]:
+        kernel.ok("%unload_ext kestrel_nb\n%load_ext kestrel_nb")
+        kernel.ok(f"%kestrel {word} {path}")
+        return [kernel.ok(cell).displayed[-1]["text/plain"] for cell in cells]
+
+    recorded = run_all("record")
+    assert [record[:1] for record in run_all("replay")] == [record[:1] for record in recorded]
+    assert run_all("replay")[:-1] == recorded[:-1]
+    assert "there is a session" in problem(kernel, "%kestrel new plan")
+    kernel.ok("%kestrel replay off")
+    assert "there is a session" in problem(kernel, "%kestrel fork plan")
+
+
+def test_what_was_ended_goes_on(kernel: Kernel, folder: Path) -> None:
+    path = folder / "off.jsonl"
+
+    def run_all(word: str) -> list[str]:
+        kernel.ok("%unload_ext kestrel_nb\n%load_ext kestrel_nb")
+        said = [f"%kestrel {word} {path}", ASK, f"%kestrel {word} off", ASK, f"%kestrel {word} {path}", ASK]
+        return [str(outs[-1]["text/plain"]) for cell in said if (outs := kernel.ok(cell).displayed)]
+
+    recorded = run_all("record")
+    played = run_all("replay")
+    assert played[:2] == recorded[:2]
+    assert played[3:] == recorded[3:]
+    kernel.ok("%kestrel replay off")
+
+
 def test_a_model_that_is_not_here_is_played(kernel: Kernel, folder: Path) -> None:
     path = folder / "far.jsonl"
     kernel.ok(
@@ -142,7 +201,7 @@ def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
     before = path.read_bytes()
     kernel.ok("os.environ['KESTREL_CASSETTE'] = 'replay:'")
     try:
-        assert word(kernel, f"%kestrel record {path}") == f"Cells go through the cassette {path}."
+        assert word(kernel, f"%kestrel record {path}") == f"Cells go through the cassette {path}, in a new session."
         kernel.ok("%kestrel new")
         assert record_of(kernel, ASK) == first
         assert path.read_bytes() == before
