@@ -66,6 +66,7 @@ def content_of(content: Any) -> list[Mapping[str, Any]]:
 
 
 def begin(fields: Mapping[str, Any]) -> Block:
+    """A block that begins with ``fields``."""
     kind = str_of(fields.get("type")) or next((_BLOCK_KEYS[key] for key in _BLOCK_KEYS if key in fields), "")
     block = Block(kind, {**fields, "type": kind})
     if block.kind == "tool_use":
@@ -76,6 +77,7 @@ def begin(fields: Mapping[str, Any]) -> Block:
 def response_of(
     blocks: list[Block], stop_reason: str, details: Mapping[str, Any], usage: Mapping[str, Any], stamp: str
 ) -> CompletionResponse:
+    """The reply that ``blocks`` are. Raises ModelRequestError for one that can't be kept."""
     try:
         cut = FINISH.get(stop_reason, stop_reason) not in ("", "stop", "tool_calls")
         parts = [part for block in blocks if (part := _part(block, cut)) is not None]
@@ -139,6 +141,7 @@ def _extra(block: Block, *known: str) -> dict[str, Any]:
 
 
 def why_refused(details: Mapping[str, Any]) -> str:
+    """Why the server refused to go on, in its own words."""
     return str_of(details.get("explanation"))
 
 
@@ -163,4 +166,5 @@ def _usage(said: Mapping[str, Any]) -> Usage:
 
 
 def name_of(block: Block) -> str:
+    """The name of the tool that ``block`` calls."""
     return str_of(block.fields.get("name")) or "unnamed"

@@ -44,9 +44,11 @@ class _Slot:
 
     @property
     def kind(self) -> Any:
+        """The type of the item."""
         return self.item.get("type")
 
     def joined(self, kind: str) -> str:
+        """All pieces of ``kind`` as one text."""
         return "".join(self.pieces.get(kind, ()))
 
     def whole(self) -> Mapping[str, Any]:
