@@ -91,11 +91,11 @@ class _Turns:
 class AnthropicWire:
     """Anthropic Messages as ``model`` speaks it.
 
-    ``max_tokens`` bounds a reply where the request does not say; by default as much as the model allows, but not
-    over 32,000, and 8,192 for models of other makers. ``cache`` marks the system prompt and the last two turns of the person for the server's prompt
-    cache: writing costs a quarter more than plain input, reading a tenth, so it pays from the second step of a run on.
-    It is on for Anthropic's own server and off for others, which may not know the mark. ``extra_body`` wins over the
-    fields made here but the messages; its ``tools`` stand behind ours.
+    ``max_tokens`` bounds a reply where the request does not say; by default as much as the model allows, but not over
+    32,000, and 8,192 for models of other makers. ``cache`` marks the system prompt and the last two turns of the
+    person for the server's prompt cache: writing costs a quarter more than plain input, reading a tenth, so it pays
+    from the second step of a run on. It is on for Anthropic's own server and off for others, which may not know the
+    mark. ``extra_body`` wins over the fields made here but the messages; its ``tools`` stand behind ours.
 
     Raises UsageError for an option that can't be.
     """
