@@ -12,7 +12,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def table() -> str:
-    """The whole table: the providers in their order, then the models in process."""
+    """The whole table: the providers in their order, then local ones."""
     local = f"| `local:PATH.gguf`, `local:{SMOLLM2}` | a file on this machine, extra `local` | none | |\n"
     return HEADING + "".join(map(_row, PROVIDERS.values())) + local
 

@@ -15,7 +15,7 @@ from ..protocol.errors import ModelNotFoundError, UsageError
 from ..protocol.suggest import suggestion
 from .address import checked_base_url, host_of
 
-LOCAL: Final = "local"  # a file on this machine, read in process; no server
+LOCAL: Final = "local"  # a file on this machine, run by a process of its own; no server
 SHOWN: Final = 80  # characters of a mistaken id in its error
 OLLAMA_PORT: Final = 11434
 
