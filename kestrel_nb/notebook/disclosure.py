@@ -41,6 +41,7 @@ from .disclosure_tables import (
     table_of,
 )
 from .disclosure_values import Limits, Mask, Writer
+from .handle import RunHandle
 
 __all__ = ["HEAD_ROWS", "LEVELS", "Disclosed", "Level", "brief", "disclose", "is_table", "shape_of", "type_name"]
 
@@ -84,6 +85,8 @@ def _masking() -> Mask:
 
 
 def _plain(value: Any, level: Level, rows: int, limits: Limits, mask: Mask) -> Disclosed:
+    if is_a(value, RunHandle):
+        value = value.text
     if level in ("schema", "describe"):
         return Disclosed(mask(told_of(value) or _types(value)), level, 0)
     if level == "head" and is_a(value, str):

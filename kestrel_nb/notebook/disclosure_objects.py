@@ -74,6 +74,9 @@ def root_of(value: Any) -> str:
     return str(read(lambda: str(type.__dict__["__module__"].__get__(type(value))), "")).partition(".")[0]
 
 
+_OURS = __name__.partition(".")[0]
+
+
 class _Unreadable:
     def __repr__(self) -> str:
         return "<can't be read>"
@@ -96,6 +99,8 @@ def told_of(value: Any) -> str | None:
         return f"<{type_name(value)}, not awaited>"
     if any("__next__" in base.__dict__ for base in type.__dict__["__mro__"].__get__(type(value))):
         return f"<{type_name(value)}, not consumed>"
+    if root_of(value) == _OURS and attribute(type(value), "__repr__") is object.__repr__:
+        return f"<{type_name(value)}>"  # an application or a session: what it is made of says nothing
     return None
 
 

@@ -136,7 +136,7 @@ class _Writer:
         parts.append(self._diff(row))
         parts += [self._figure(image, i, words, row) for i, (image, words) in enumerate(_figures(row), 1)]
         parts.append(_label(shown.more_images(row)))
-        text, rest = shown.detail_of(row, self._caps)
+        text, rest = shown.detail_of(row, self._caps, self._scrub)
         if not (row["diff"] and row["state"] == "done"):
             parts.append(self._pre(text, " kestrel-wrap" if row["detail_kind"] == "error" else ""))
         parts.append(_label(rest))

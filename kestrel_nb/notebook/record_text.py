@@ -121,9 +121,9 @@ class _Form(ABC):
         if lines:
             parts += [self.block(self._scrub("\n".join(line for line, _ in lines))), self.words(more)]
         parts += [self.words(words) for words in (*shown.image_words(row), shown.more_images(row))]
-        text, rest = shown.detail_of(row, self._caps)
+        text, rest = shown.detail_of(row, self._caps, self._scrub)
         if text and not (row["diff"] and row["state"] == "done"):
-            parts.append(self.block(self._scrub(text)))
+            parts.append(self.block(text))
         return [*parts, rest, *self._table(row), shown.note_of(row)]
 
     def _table(self, row: Block) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from dataclasses import dataclass
 
+from ..runtime.store_place import store_folder
 from ..sandbox.output import plural
 from .figures import Figure
 from .summaries import duration, figure_count, is_whole, shape
@@ -36,24 +39,56 @@ _PRIVATE_PATH = re.compile(
 )
 
 
+# Names that this project makes up, which are others each time: of sessions, runs, messages, calls and questions.
+_OWN_ID = re.compile(r"\b(sess|run|msg|call|appr)_[0-9a-f]{24}\b")
+
+
 class Scrub:
-    """Takes absolute paths out of the texts of a stable record; of another record it changes nothing."""
+    """Takes absolute paths and ids out of the texts of a stable record; of another record it changes nothing."""
 
     def __init__(self, state: ViewState) -> None:
         self._on = state["stable"]
         self._root = state["workspace"].rstrip("/\\") if self._on else ""
+        self._others = _others() if self._on else ()
 
     def __call__(self, text: str) -> str:
         if not self._on:
             return text
+        store, *others = self._others
+        text = store[0].sub(store[1], text)  # it may lie in the workspace
         if self._root:
-            text = text.replace(self._root + "/", "").replace(self._root + "\\", "").replace(self._root, ".")
-        return _PRIVATE_PATH.sub(lambda found: "…/" + re.split(r"[\\/]", found.group())[-1], text)
+            text = text.replace(self._root + "/", "").replace(self._root + "\\", "")
+            text = re.sub(rf"{re.escape(self._root)}(?![\w-])", ".", text)
+        for folder, name in others:
+            text = folder.sub(name, text)
+        text = _PRIVATE_PATH.sub(lambda found: "…/" + re.split(r"[\\/]", found.group())[-1], text)
+        return _OWN_ID.sub(r"\1_…", text)
+
+
+def _others() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The folders of sessions, of the home and of temporary files, and what stands for them on every machine."""
+    home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
+    names = ((store_folder(), "…"), (home, "~"), (temporary, "/tmp"))
+    found = [(_folder(folder), name) for folder, name in names]
+    inside = re.compile(rf"{found[1][0].pattern}(?=[/\\][\w.@+-])")
+    return found[0], (inside, "/home/user"), *found[1:]
+
+
+def _folder(path: str) -> re.Pattern[str]:
+    """Finds ``path`` as a whole; nothing where it is the root of everything."""
+    whole = re.escape(path.rstrip("/\\"))
+    return re.compile(rf"(?<![\w/.]){whole}(?![\w-])" if whole else r"(?!)")
+
+
+# Notices of what may be otherwise each time; the events have them.
+_OF_ONE_TIME = ("played_otherwise",)
 
 
 def blocks_of(state: ViewState, caps: Caps) -> tuple[list[Block], int]:
     """The blocks of the record, and how many rows are left out: never one with a decision, never text."""
     kept = [block for block in state["blocks"] if block["kind"] != "reasoning" and not block.get("retry")]
+    if state["stable"]:
+        kept = [block for block in kept if block.get("code") not in _OF_ONE_TIME]
     loose = [i for i, block in enumerate(kept) if _is_loose(block)]
     dropped = set(loose[caps.blocks :])
     return [block for i, block in enumerate(kept) if i not in dropped], len(dropped)
@@ -122,11 +157,14 @@ def head(text: str, lines: int, size: int) -> tuple[str, str]:
     return shown, plural(more, "more line") if more > 0 else ""
 
 
-def detail_of(row: Block, caps: Caps) -> tuple[str, str]:
-    """The text below a row and what is left out: a result, an error, or the output of a cancelled call."""
+def detail_of(row: Block, caps: Caps, scrub: Scrub) -> tuple[str, str]:
+    """The text below a row and what is left out: a result, an error, or the output of a cancelled call.
+
+    It is scrubbed first: how much is left out must not depend on how long a path is here.
+    """
     if row["detail_kind"] == "reason":
         return "", ""
-    text = row["detail"] or "\n".join(row["progress"])
+    text = scrub(row["detail"] or "\n".join(row["progress"]))
     if row["detail_kind"] == "error":
         return head(text, max(4, caps.lines), max(400, caps.detail))
     if row["table"] is not None and row["table"]["rows"] and not row["text_too"]:

@@ -35,6 +35,11 @@ class Current:
         """SHA-256 of the bytes; that of a fixed text when there is no file."""
         return _NO_FILE if self.data is None else hashlib.sha256(self.data).hexdigest()
 
+    @property
+    def state(self) -> str:
+        """Its path and its digest."""
+        return f"{self.shown} {self.digest}"
+
     def check(self, context: ToolContext) -> None:
         """Raise ToolCallError when a person was shown another file than this one, or another state of it."""
         shown = context.preview
@@ -71,15 +76,23 @@ class Change:
         diff = self.preview().diff
         return {"diff": diff} if 0 < len(diff) <= MAX_TOLD_DIFF else {}
 
-    def repeat(self, workspace: Workspace, path: str, context: ToolContext, recorded: ToolExecutionResult) -> None:
+    def repeat(
+        self,
+        workspace: Workspace,
+        path: str,
+        context: ToolContext,
+        recorded: ToolExecutionResult,
+        left: frozenset[str] = frozenset(),
+    ) -> None:
         """Make a recorded change once more where nothing else is lost by it.
 
-        That is where no file is, where it is just the change that ``recorded`` tells of, and in a file as an earlier
-        change of the same recording left it here.
+        That is where no file is, where it is just the change that ``recorded`` tells of, in a file as an earlier change
+        of the recording left it here, and in one whose ``state`` is among those ``left``.
         """
-        place = str(workspace.resolve(path))
+        place, old = str(workspace.resolve(path)), self.old
         told, diff = recorded.data if isinstance(recorded.data, Mapping) else {}, self.told().get("diff")
-        if self.old.data is None or _left.get(place) == self.old.digest or (diff and diff == told.get("diff")):
+        known = old.data is None or old.state in left or _left.get(place) == old.digest
+        if known or (diff and diff == told.get("diff")):
             self.write(workspace, path, context)
             _left[place] = hashlib.sha256(self.new).hexdigest()
 

@@ -311,7 +311,12 @@ class Cassette:
         item.played = True
         return played
 
-    def executed(self, call: Intercepted, outcome: Outcome) -> Outcome:
+    @property
+    def left(self) -> frozenset[str]:
+        """See ``Interceptor``."""
+        return self._open_tape.left
+
+    def executed(self, call: Intercepted, outcome: Outcome, left: str = "") -> Outcome:
         """Record an outcome, without credentials; so does everybody else get it."""
         if isinstance(outcome, Failure):
             outcome = replace(outcome, text=without_credentials(outcome.text))
@@ -321,7 +326,8 @@ class Cassette:
         else:
             return outcome  # stopped: nobody knows what it would have said
         if self.mode != "replay":
-            self._write_call("result", call, **outcome_entry(outcome, self._desk(call.workspace).places, self._masker))
+            entry = outcome_entry(outcome, self._desk(call.workspace).places, self._masker)
+            self._write_call("result", call, **entry, **({"left": left} if left else {}))
         return outcome
 
     def _write_call(self, kind: str, call: Intercepted, **fields: Any) -> None:

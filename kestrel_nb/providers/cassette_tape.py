@@ -36,6 +36,7 @@ class Tape:
         self._recorded: dict[str, int] = defaultdict(int)  # key -> how many replies
         self._replies: dict[str, deque[Item]] = defaultdict(deque)  # by model
         self._requests = Requests()
+        self._left: set[str] = set()
         for entry in entries:
             self.add(entry)
 
@@ -56,6 +57,8 @@ class Tape:
             self._queues[_place(entry)].append(item)
             if kind == "reply":
                 self._remember(item)
+            elif left := entry.get("left"):
+                self._left.add(str(left))
 
     def _remember(self, item: Item) -> None:
         model = str(item.entry.get("model"))
@@ -77,6 +80,11 @@ class Tape:
         """What was known of ``model`` when its next reply was recorded; None for one that is not recorded."""
         item = _first_left(self._replies.get(model))
         return item.info if item is not None and item.info is not None else self.models.get(model)
+
+    @property
+    def left(self) -> frozenset[str]:
+        """What the calls have left behind, by the names that their tools gave it."""
+        return frozenset(self._left)
 
     @property
     def unused(self) -> tuple[str, ...]:

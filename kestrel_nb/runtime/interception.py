@@ -74,8 +74,14 @@ class Interceptor(Protocol):
         """The recorded result of exactly this call; None: execute it. ``asked``: somebody was asked and approved."""
         ...
 
-    def executed(self, call: Intercepted, outcome: Outcome) -> Outcome:
-        """A tool was executed; returns what counts as its outcome. The data in it is JSON."""
+    def executed(self, call: Intercepted, outcome: Outcome, left: str) -> Outcome:
+        """A tool was executed; returns what counts as its outcome. The data in it is JSON. ``left``: see
+        ``RepeatingTool``."""
+        ...
+
+    @property
+    def left(self) -> frozenset[str]:
+        """All that was ``left`` by the calls which are recorded."""
         ...
 
 

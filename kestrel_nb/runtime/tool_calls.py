@@ -230,17 +230,32 @@ class ToolCalls:
             seen = self._seen(tool, call, arguments)
             played = port.result(seen, asked=asked)
             if played is None:
-                return port.executed(seen, await self._plain(await execute(tool, copied(arguments), context)))
-            return await self._played(tool, call, arguments, context, played)
+                outcome = await self._plain(await execute(tool, copied(arguments), context))
+                return port.executed(seen, outcome, await self._left(tool, arguments, context, outcome))
+            return await self._played(tool, call, arguments, context, played, port.left)
         finally:
             AROUND.reset(token)
 
+    async def _left(self, tool: Tool, arguments: JsonObject, context: ToolContext, outcome: Outcome) -> str:
+        if not isinstance(tool, RepeatingTool) or not isinstance(outcome, ToolExecutionResult) or outcome.is_error:
+            return ""
+        try:
+            return str(await in_daemon_thread(tool.left, arguments, context))
+        except Exception:  # the file is gone again; then it is not known
+            return ""
+
     async def _played(
-        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, context: ToolContext, played: Played
+        self,
+        tool: Tool,
+        call: ToolCallPart,
+        arguments: JsonObject,
+        context: ToolContext,
+        played: Played,
+        left: frozenset[str],
     ) -> Outcome:
         """The recorded outcome, once what later code needs of the call is done again."""
         if isinstance(tool, RepeatingTool) and isinstance(played, ToolExecutionResult) and not played.is_error:
-            again = await execute(_Repeated(tool, played), copied(arguments), context)
+            again = await execute(_Repeated(tool, played, left), copied(arguments), context)
             return again if isinstance(again, Stopped) else played
         if not tool.schema.in_kernel:
             return played
@@ -402,11 +417,11 @@ class ToolCalls:
 class _Repeated:
     """A tool that does again what a recorded result of it tells of."""
 
-    def __init__(self, tool: RepeatingTool, recorded: ToolExecutionResult) -> None:
-        self.schema, self._tool, self._recorded = tool.schema, tool, recorded
+    def __init__(self, tool: RepeatingTool, recorded: ToolExecutionResult, left: frozenset[str]) -> None:
+        self.schema, self._tool, self._recorded, self._left = tool.schema, tool, recorded, left
 
     def execute(self, args: JsonObject, context: ToolContext) -> ToolExecutionResult:
-        self._tool.repeat(args, context, self._recorded)
+        self._tool.repeat(args, context, self._recorded, self._left)
         return self._recorded
 
 

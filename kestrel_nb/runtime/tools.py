@@ -111,14 +111,19 @@ class JudgingTool(Protocol):
 class RepeatingTool(Protocol):
     """A tool with something to do where a recorded result of it is played, since later code needs it: a file.
 
-    ``repeat`` gets valid arguments and the recorded result, which counts whatever it does. It must change nothing but
-    in the way that the result tells of; it may raise, and then it did nothing.
+    ``left`` names what a call has left behind, when it has ended well; "" for nothing. ``repeat`` gets valid arguments,
+    the recorded result, which counts whatever it does, and everything that the recording has ``left``. It must lose
+    nothing that was made since then; it may raise, and then it did nothing.
     """
 
     @property
     def schema(self) -> ToolSchema: ...
 
-    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None: ...
+    def left(self, args: Mapping[str, Any], context: ToolContext) -> str: ...
+
+    def repeat(
+        self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult, left: frozenset[str]
+    ) -> None: ...
 
 
 @runtime_checkable

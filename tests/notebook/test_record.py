@@ -27,6 +27,7 @@ from sample_events import (
 from kestrel_nb.notebook import view_state
 from kestrel_nb.notebook.record import render
 from kestrel_nb.protocol import events as ev
+from kestrel_nb.protocol.messages import new_id
 from kestrel_nb.protocol.sessions import AnsweredBy, Usage
 from kestrel_nb.protocol.tools import DiffPreview, TodoItem
 
@@ -219,6 +220,22 @@ def test_a_run_without_its_last_event_is_closed() -> None:
     assert not any(block.get("card") for block in state["blocks"])
     failed = view_state.close(play(started()), error="boom", code="x")
     assert "boom (x)." in render(failed)["text/plain"]
+
+
+def test_a_stable_record_is_the_same_for_every_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(home: str, store: str, temporary: str) -> dict[str, str]:
+        monkeypatch.setenv("HOME", home)
+        monkeypatch.setenv("KESTREL_HOME", store)
+        monkeypatch.setattr("tempfile.gettempdir", lambda: temporary)
+        paths = (home, f"{home}/x/y.txt", f"PATH={home}/bin:{home}/.local/bin", temporary, f"{temporary}/t/z")
+        kept = f"{store}/sessions/{new_id('sess')}/data/x.json"
+        events = [make(ev.Notice, level="info", code="n", text=" and ".join((*paths, kept)))]
+        if home == "/home/a":
+            events.append(make(ev.Notice, level="warning", code="played_otherwise", text="not here"))
+        return render(play([*events, *ended()], stable=True, workspace=f"{home}/w"))
+
+    first = record("/home/a", "/home/a/.local/share/kestrel-nb", "/tmp")
+    assert record("/data/users/some-b", "/data/users/some-b/w/store", "/scratch/t") == first
 
 
 def test_a_stable_record_has_nothing_that_changes() -> None:

@@ -111,6 +111,17 @@ CELLS = [
     '%%kestrel --headless deny\ncall shell {"command": "echo no"}',
     "%%kestrel\ncall date-time {}",
     '%%kestrel\ncall list_dir {"path": "data"}',
+    '%%kestrel\ncall list_dir {"path": "."}',  # which holds the cassette itself
+    '%%kestrel\ncall write_file {"path": "notes.txt", "content": "from the agent"}',
+    'print(open("notes.txt").read())',
+    '%%kestrel\ncall edit_file {"path": "notes.txt", "old_string": "agent", "new_string": "agent and more"}',
+    'print(open("notes.txt").read())',
+    '%%kestrel --headless approve\ncall shell {"command": "echo $HOME $HOME/x; pwd; date +%N"}',
+    '%%kestrel\ncall run_python {"code": "import random\\nprint(random.random())"}',
+    "%%kestrel -s plan\nhello, plan",
+    "%kestrel fork copy",
+    "%%kestrel\nhello in the copy",
+    "%%kestrel\nsay again: {hello}",
     "%%kestrel -m openai+http://127.0.0.1:PORT/v1:tiny\nhello over there",
 ]
 
@@ -135,7 +146,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def run(folder: Path, cassette: str, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("KESTREL_")}
-    env |= {"KESTREL_HOME": str(folder / "home"), "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"}
+    home = folder.parent / f"home of {folder.name}"  # so that each folder has a user of its own
+    home.mkdir(exist_ok=True)
+    env |= {"HOME": str(home), "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"}
     env |= {"KESTREL_CASSETTE": cassette} if cassette else {}
     return subprocess.run(
         [sys.executable, "-m", *words],
@@ -166,7 +179,12 @@ def test_a_recorded_notebook_passes_strict_nbval_without_key_and_model(folder: P
     assert "cassette of Big" in texts[2], texts[2]
     assert (folder / "measured.txt").read_text() == "Oslo"
 
-    # Another folder on another day, nobody there, no key: the same outputs.
+    # In the same folder, where everything is there already.
+    assert execute(folder, "replay:", "again.ipynb") == recorded
+    assert (folder / "notes.txt").read_text() == "from the agent and more"
+    assert (folder / "measured.txt").read_text() == "Oslo"
+
+    # Another folder on another day, another user, nobody there, no key: the same outputs.
     other = tmp_path_factory.mktemp("elsewhere")
     for name in ("service.py", "data", "talk.ipynb", "talk.jsonl", "done.ipynb"):
         (shutil.copytree if (folder / name).is_dir() else shutil.copy)(folder / name, other / name)
@@ -178,6 +196,7 @@ def test_a_recorded_notebook_passes_strict_nbval_without_key_and_model(folder: P
     assert done.returncode == 0, done.stdout[-3000:]
     assert not (other / "measured.txt").exists()
     assert not (other / "reached.txt").exists()
+    assert (other / "notes.txt").read_text() == "from the agent and more"
 
     for path in (folder / "talk.jsonl", folder / "done.ipynb", other / "again.ipynb"):
         assert KEY not in path.read_text("utf-8")

@@ -112,11 +112,18 @@ class FileWrite:
         added = len(change.new) - (len(change.old.data or b"") if append else 0)
         return answer({"path": change.shown, "bytesWritten": added, "append": append, "success": True})
 
-    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
-        """Write it once more; a file that has become another one stays as it is."""
-        workspace = self._folder(context)
+    def left(self, args: Mapping[str, Any], context: ToolContext) -> str:
+        """The file as it is now."""
+        return current(self._folder(context), args["path"]).state
+
+    def repeat(
+        self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult, left: frozenset[str]
+    ) -> None:
+        """Write it once more; a file that has become another one since then stays as it is, and nothing is appended
+        twice."""
+        workspace, known = self._folder(context), frozenset[str]() if args.get("append") else left
         with _appending:
-            self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
+            self._change(workspace, args).repeat(workspace, args["path"], context, recorded, known)
 
     def _written(self, workspace: Workspace, args: Mapping[str, Any], context: ToolContext, tries: int) -> Change:
         while True:

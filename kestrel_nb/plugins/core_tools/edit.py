@@ -55,10 +55,16 @@ class WriteFile:
             data=table(("path", "bytes", "created"), [[change.shown, len(change.new), created]], **change.told()),
         )
 
-    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
-        """Write it once more; a file that has become another one stays as it is."""
+    def left(self, args: Mapping[str, Any], context: ToolContext) -> str:
+        """The file as it is now."""
+        return current(self._settings.workspace(context), args["path"]).state
+
+    def repeat(
+        self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult, left: frozenset[str]
+    ) -> None:
+        """Write it once more; a file that has become another one since then stays as it is."""
         workspace = self._settings.workspace(context)
-        self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
+        self._change(workspace, args).repeat(workspace, args["path"], context, recorded, left)
 
     def _change(self, workspace: Workspace, args: Mapping[str, Any]) -> Change:
         try:
@@ -112,8 +118,14 @@ class EditFile:
             data=table(("path", "line"), [[change.shown, line] for line in change.places], **change.told()),
         )
 
-    def repeat(self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult) -> None:
-        """Make the edit once more; a file that has become another one stays as it is."""
+    def left(self, args: Mapping[str, Any], context: ToolContext) -> str:
+        """The file as it is now."""
+        return current(self._settings.workspace(context), args["path"]).state
+
+    def repeat(
+        self, args: Mapping[str, Any], context: ToolContext, recorded: ToolExecutionResult, left: frozenset[str]
+    ) -> None:
+        """Make the edit once more where it is the same edit; any other file stays as it is."""
         workspace = self._settings.workspace(context)
         self._change(workspace, args).repeat(workspace, args["path"], context, recorded)
 
