@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -147,10 +148,16 @@ def parse_cell(line: str) -> CellOptions:
     return CellOptions(**chosen)
 
 
-def split_words(line: str) -> list[str]:
-    """``line`` as words; quotes hold words together. Raises UsageError for a quote that is not closed."""
+def split_words(line: str, *, windows: bool = os.name == "nt") -> list[str]:
+    """``line`` as words; quotes hold words together. On Windows a backslash is a part of a path.
+
+    Raises UsageError for a quote that is not closed.
+    """
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    words.escape = "" if windows else words.escape
     try:
-        return shlex.split(line)
+        return list(words)
     except ValueError as error:
         problem = "nothing follows the backslash" if "escape" in str(error) else "a quote is not closed"
         raise UsageError(f"{problem} in: {line.strip()}") from None

@@ -147,10 +147,11 @@ class Requests:
 
     def ending_alike(self, now: Asked) -> int:
         """How many messages ``now`` has more than a recorded request that ends with the same ones, system prompts
-        apart; negative when the recorded one has more. 0 when none ends so.
+        apart; negative when the recorded one has more. 0 when none to the same model with the same tools ends so.
         """
         talk = [one.digest for one in now.messages if one.role != "system"]
         ends = [one for one in self._all.values() if talk and one.own and one.own[-1].digest == talk[-1]]
+        ends = [one for one in ends if one.model == now.model and one.tools == now.tools]
         for one in ends[:LOOKED_AT]:
             told = [said.digest for said in one.messages if said.role != "system"]
             shorter = min(len(told), len(talk))
