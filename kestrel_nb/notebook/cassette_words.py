@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
 from ..providers.cassette import MODES, CassetteMode
-from .cassettes import CASSETTE_VARIABLE
+from .cassettes import CASSETTE_VARIABLE, wish
 from .command import Command, Text
 from .state import NotebookState
 
 OFF, AUTO = "off", "--auto"
 UNUSED = 5  # entries that the state names
+AGAIN = "record again"
 
 
 async def _record(state: NotebookState, words: list[str]) -> Text | None:
@@ -41,6 +42,7 @@ def _work(state: NotebookState, mode: CassetteMode, words: list[str], usage: str
 
 
 def _state(app: Kestrel) -> str:
+    wish()
     cassette = app.cassette
     if cassette is None or not cassette.active:
         return "No cassette: cells reach their models. %kestrel record PATH begins one."
@@ -54,20 +56,25 @@ def _state(app: Kestrel) -> str:
     return "\n".join(lines)
 
 
-def about(state: NotebookState) -> Iterator[tuple[str, bool]]:
-    """What the doctor says, and whether it is a problem."""
+def about(state: NotebookState) -> Iterator[tuple[str, str]]:
+    """What the doctor says, and what to do about it where it is a problem."""
+    try:
+        wish()
+    except KestrelError as error:
+        yield str(error), f"set {CASSETTE_VARIABLE} anew"
+        return
     cassette = state.app.cassette
     if cassette is None or not cassette.active:
-        yield "none", False
+        yield "none", ""
         return
     try:
         cassette.open()
     except KestrelError as error:
-        yield f"{cassette.mode}: {error}", True
+        yield f"{cassette.mode}: {error}", AGAIN
         return
-    yield f"{cassette.mode}: {cassette.path}, {cassette.entries} entries", False
+    yield f"{cassette.mode}: {cassette.path}, {cassette.entries} entries", ""
     if cassette.note:
-        yield cassette.note, True
+        yield cassette.note, AGAIN
 
 
 _MORE: dict[str, tuple[tuple[str, str], ...]] = {

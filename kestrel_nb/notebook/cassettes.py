@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, cast
 
 from ..protocol.errors import KestrelError, UsageError
+from ..protocol.suggest import suggestion
 from ..providers.cassette import MODES, Cassette, CassetteMode
 from .cell import CellOptions
 from .words import model_label
@@ -27,10 +29,17 @@ class Wish:
 
     @classmethod
     def of(cls, text: str) -> Wish:
-        """``MODE:PATH``, ``MODE`` or ``PATH``. The drive of a Windows path is no mode."""
-        mode, _, path = text.strip().partition(":")
+        """``MODE:PATH``, ``MODE`` or ``PATH``. The drive of a Windows path is no mode.
+
+        Raises UsageError for a misspelt mode: taken as a path it would let the notebook's words ask the models anew.
+        """
+        mode, colon, path = text.strip().partition(":")
         if mode in MODES:
             return cls(cast(CassetteMode, mode), path.strip() or None)
+        if mode.isalpha() and (len(mode) > 1 if colon else get_close_matches(mode, MODES)):
+            known = f"the modes are {', '.join(MODES)}, and a path with such a name begins with ./"
+            near = suggestion(mode, MODES, known)
+            raise UsageError(f'{CASSETTE_VARIABLE} is "{text.strip()}", and "{mode}" is no mode; {near}')
         return cls(None, text.strip() or None)
 
     def applied(self, mode: CassetteMode, path: str) -> tuple[CassetteMode, str]:
@@ -105,9 +114,10 @@ class Cassettes:
         """The cassette that a cell goes through, open; None for none. Raises UsageError."""
         if options.record and options.replay:
             raise UsageError("a cell is recorded or replayed; give --record or --replay, not both")
+        said = wish()
         cassette = app.cassette
         if path := options.record or options.replay:
-            cassette = self._named(*wish().applied("record" if options.record else "replay", path), app)
+            cassette = self._named(*said.applied("record" if options.record else "replay", path), app)
         if cassette is None or not cassette.active:
             return None
         cassette.open()
@@ -130,7 +140,10 @@ class Cassettes:
 
 
 def _from_environment() -> Cassette | None:
-    said = wish()
+    try:
+        said = wish()
+    except UsageError:  # each cell says so
+        return None
     if said.path is None or said.mode == "off":
         return None
     return Cassette(said.path, said.mode or "auto")

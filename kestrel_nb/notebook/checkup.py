@@ -246,8 +246,8 @@ def _rules(state: NotebookState) -> Iterator[Line]:
 def _cassette(state: NotebookState) -> Iterator[Line]:
     from .cassette_words import about
 
-    for said, problem in about(state):
-        yield Line("cassette", said, "problem" if problem else "ok", "record again" if problem else "")
+    for said, advice in about(state):
+        yield Line("cassette", said, "problem" if advice else "ok", advice)
 
 
 def _others(state: NotebookState) -> Iterator[Line]:

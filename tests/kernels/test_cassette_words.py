@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from harness import Kernel, running_kernel
 from sample_cells import LOAD
 
 from kestrel_nb.notebook.cassettes import Wish
+from kestrel_nb.protocol.errors import UsageError
 
 ASK = "%%kestrel\nwhat time is it?"
 
@@ -231,6 +233,30 @@ def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
 )
 def test_what_the_environment_says(text: str, wish: Wish) -> None:
     assert Wish.of(text) == wish
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("relpay:", 'did you mean "replay"?'),
+        ("relpay", 'did you mean "replay"?'),
+        ("Replay:talk.jsonl", 'did you mean "replay"?'),
+        ("play:talk.jsonl", 'did you mean "replay"?'),
+        ("http://host/talk.jsonl", "the modes are"),
+    ],
+)
+def test_a_misspelt_mode_is_no_path(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        Wish.of(text)
+
+
+def test_a_misspelt_mode_asks_no_model(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, extra_env={"KESTREL_CASSETTE": "relpay:"}) as kernel:
+        kernel.ok(LOAD, 60)
+        for cell in ("%kestrel record talk.jsonl", ASK, ASK, "%%kestrel --record talk.jsonl\nhi", "%kestrel record"):
+            assert 'did you mean "replay"?' in problem(kernel, cell)
+        assert 'did you mean "replay"?' in word(kernel, "%kestrel doctor")
+    assert not list(tmp_path.glob("*.jsonl"))
 
 
 def test_the_environment_gives_the_default(tmp_path: Path) -> None:
