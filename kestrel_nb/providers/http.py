@@ -18,7 +18,7 @@ import httpx
 from ..protocol.errors import ModelRequestError
 from ..runtime.retry import model_network_error
 from ..runtime.signals import CancelSignal
-from .address import Timeouts, proxy_for
+from .address import Timeouts, host_of, is_loopback, place_of, proxy_for
 from .connections import DirectLine, Dropped, Line, Place, Received, Sent, lines, trusted
 from .watch import Watch, watched
 
@@ -38,6 +38,11 @@ class Server:
     def __init__(self, base_url: str, name: str, timeouts: Timeouts, transport: Transport | None) -> None:
         self._base, _, self._query = base_url.partition("?")
         self._name = name
+        place = place_of(self._base)
+        here = is_loopback(host_of(self._base))
+        self._hint = (
+            f"check that a server runs at {place}, and the base URL" if here else "check the network and the base URL"
+        )
         self._timeouts = timeouts
         self._transport = transport
         self._urls: dict[str, tuple[httpx.URL, Place]] = {}
@@ -61,7 +66,7 @@ class Server:
         """
 
         def failing() -> AbstractContextManager[None]:
-            return _failing(self._name, secrets)
+            return _failing(self._name, self._hint, secrets)
 
         async with watched(self._name, self._timeouts, signal, idle=idle) as watch:
             with failing():
@@ -147,11 +152,11 @@ class _TransportLine:
 
 
 @contextmanager
-def _failing(name: str, secrets: Sequence[str]) -> Iterator[None]:
+def _failing(name: str, hint: str, secrets: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except _FAILURES as error:
-        raise model_network_error(error, name, secrets=secrets) from None
+        raise model_network_error(error, name, secrets=secrets, hint=hint) from None
 
 
 class Answer:

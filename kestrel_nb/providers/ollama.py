@@ -148,7 +148,7 @@ class OllamaWire:
     def hint(self, status: int, body: str) -> str | None:
         """What to do about an answer that only this kind of server gives."""
         if status == 404 and "model" in body.lower():
-            return f"run: ollama pull {self._model}"
+            return f"check the model's name, or run: ollama pull {self._model}"
         return None
 
     # ---- messages ---------------------------------------------------------------------------------------------

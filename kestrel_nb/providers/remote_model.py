@@ -160,13 +160,10 @@ class RemoteModel:
         if 300 <= answer.status < 400:
             return self._redirect(answer, path)
         words = await answer.words()
-        error = model_http_error(answer.status, words, answer.headers, self._name, secrets=secrets)
         hint = self._wire.hint(answer.status, words) if isinstance(self._wire, TellingWire) else None
         refused = getattr(self._api_key, "refused", None)
         hint = hint or (refused() if refused and answer.status == 401 else None)
-        if hint:
-            error.args = (f"{error}; {hint}",)
-        return error
+        return model_http_error(answer.status, words, answer.headers, self._name, secrets=secrets, hint=hint)
 
     def _redirect(self, answer: Answer, path: str) -> ModelRequestError:
         target = re.sub(r"[\s?#].*", "", answer.headers.get("location", ""), flags=re.DOTALL)

@@ -90,15 +90,21 @@ class TellingWire(Protocol):
         ...
 
 
-def broken(provider: str, what: str) -> ModelRequestError:
+def broken(stamp: str, what: str) -> ModelRequestError:
     """The error for a reply that can't be read; another try may help before the first token."""
-    return ModelRequestError(f"{provider} {what}", retryable=True, code="broken_reply")
+    return ModelRequestError(f"{_named(stamp)} {what}", retryable=True, code="broken_reply")
 
 
-def truncated(provider: str) -> ModelRequestError:
+def truncated(stamp: str) -> ModelRequestError:
     """The error for a reply that stopped before its end was announced."""
     return ModelRequestError(
-        f"{provider} ended its reply before it was complete; the connection was cut on the way",
+        f"{_named(stamp)} ended its reply before it was complete; the connection was cut on the way: run it again",
         retryable=True,
         code="truncated_reply",
     )
+
+
+def _named(stamp: str) -> str:
+    """The sender as other errors name it."""
+    api, _, host = stamp.partition("@")
+    return f"the server at {host}" if host else api

@@ -88,19 +88,22 @@ def model_http_error(
     provider: str = "the model",
     *,
     secrets: Iterable[str] = (),
+    hint: str | None = None,
 ) -> ModelRequestError:
     """The error for a response with ``status``: the server's own words, bounded and masked, and what to do.
 
-    ``secrets`` are keys to mask beside those of the environment. An account without balance is not retryable. A
-    request that is too long for the model has the code ``context_exceeded``.
+    ``secrets`` are keys to mask beside those of the environment, ``hint`` is better advice than that for any server.
+    An account without balance is not retryable. A request that is too long for the model has the code
+    ``context_exceeded``.
     """
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     body = _parse(body_text)
     said = " ".join(_texts(body)) or _plain(body_text)
     text = _shown(said, secrets)
     too_long = _is_too_long(status, body, said)
-    hint = TOO_LONG if too_long else _HINTS.get(status, "")
-    message = f"{provider} answered {status}{': ' + text if text else ''}{'; ' + hint if hint else ''}"
+    message = f"{provider} answered {status}{': ' + text if text else ''}"
+    if advice := TOO_LONG if too_long else hint or _HINTS.get(status):
+        message += f" What to do: {advice}" if message.endswith((".", "!", "?")) else f"; {advice}"
     return ModelRequestError(
         message,
         status=status,
@@ -121,7 +124,11 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 
 def model_network_error(
-    error: BaseException, provider: str = "the model", *, secrets: Iterable[str] = ()
+    error: BaseException,
+    provider: str = "the model",
+    *,
+    secrets: Iterable[str] = (),
+    hint: str = "check the network and the base URL",
 ) -> ModelRequestError:
     """The error for a connection that failed, stalled or broke. Retryable, unless the address itself is wrong."""
     if distrust := _distrust(error):
@@ -132,7 +139,7 @@ def model_network_error(
         )
     text = _shown(f"{type(error).__name__}: {error}".rstrip(": "), secrets)
     return ModelRequestError(
-        f"{provider} could not be reached or broke off ({text}); check the network and the base URL",
+        f"{provider} could not be reached or broke off ({text}); {hint}",
         retryable=type(error).__name__ not in _HOPELESS,
     )
 

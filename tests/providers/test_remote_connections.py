@@ -214,7 +214,7 @@ async def test_a_refused_connection_says_where_and_what_to_check() -> None:
     error = await failure(OpenAIChatModel("m", base_url=url))
     assert error.retryable
     assert url.removeprefix("http://") in str(error)
-    assert "check the network and the base URL" in str(error)
+    assert "check that a server runs at" in str(error)
 
 
 async def test_a_name_that_nobody_knows_is_said_in_one_line() -> None:

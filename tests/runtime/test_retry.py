@@ -230,6 +230,17 @@ def test_the_text_is_bounded_and_keys_are_masked(monkeypatch: pytest.MonkeyPatch
         assert "sk-" not in text
 
 
+def test_what_to_do_comes_last() -> None:
+    body = json.dumps({"error": {"message": "No such model."}})
+    assert (
+        str(model_http_error(404, body, provider="acme", hint="pull it"))
+        == "acme answered 404: No such model. What to do: pull it"
+    )
+    said = "acme answered 404: No such model. What to do: check the model's name and the base URL"
+    assert str(model_http_error(404, body, provider="acme")) == said
+    assert str(model_http_error(400, body, provider="acme")) == "acme answered 400: No such model."
+
+
 def test_network_errors() -> None:
     error = model_network_error(ConnectionResetError("peer went away"), "acme")
     assert error.retryable
