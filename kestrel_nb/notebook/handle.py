@@ -77,6 +77,11 @@ class RunHandle:
         return self.result.usage if self.result else Usage()
 
     @property
+    def cost(self) -> float | None:
+        """What the run cost, in US dollars; None where that is not known."""
+        return self.result.cost if self.result else None
+
+    @property
     def data(self) -> Mapping[str, list[Any]]:
         """The data of every tool, as the tools gave it: a list of calls by tool."""
         return self.frames._data

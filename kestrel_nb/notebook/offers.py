@@ -91,7 +91,7 @@ def _options(state: NotebookState) -> list[Offer]:
 
 def _models(state: NotebookState) -> list[Offer]:
     """The registered models, then those that listings have found, then the providers whose models can be named."""
-    from ..providers.known import PROVIDERS
+    from ..providers.known import LOCAL, PROVIDERS
 
     if state.has_app:
         infos = [*state.app.models.list()[:MOST], *state.app.catalog.listed]
@@ -100,13 +100,15 @@ def _models(state: NotebookState) -> list[Offer]:
 
         infos = [DemoModel().info]
     models = [Offer(info.id, info.label or info.provider) for info in infos]
-    return models + [Offer(f"{name}:", provider.title) for name, provider in PROVIDERS.items()]
+    models += [Offer(f"{name}:", provider.title) for name, provider in PROVIDERS.items()]
+    return [*models, Offer(f"{LOCAL}:", "a file on this machine")]
 
 
 def _providers(state: NotebookState) -> list[Offer]:
-    from ..providers.known import PROVIDERS
+    from ..providers.known import LOCAL, PROVIDERS
 
-    return [Offer(name, provider.title) for name, provider in PROVIDERS.items()]
+    offers = [Offer(name, provider.title) for name, provider in PROVIDERS.items()]
+    return [*offers, Offer(LOCAL, "a file on this machine")]
 
 
 def _tools(state: NotebookState) -> list[Offer]:

@@ -140,6 +140,8 @@ def clock(seconds: float) -> str:
 
 def money(dollars: float) -> str:
     """``$0.004``; two digits from one dollar on, and as many as it takes for what is less than half a thousandth."""
+    if not dollars:
+        return "$0"
     if 0 < dollars < 0.0005:
         return f"${dollars:.{min(1 - math.floor(math.log10(dollars)), 12)}f}".rstrip("0")
     return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.3f}"

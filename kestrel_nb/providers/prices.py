@@ -1,6 +1,7 @@
 """What replies cost, and how much a model can read: from the price list of the extra ``cost``, offline.
 
-Nothing is fetched: the list is that of the installed version. What it does not know is unknown, never free.
+Nothing is fetched: the list is that of the installed version. What it does not know is unknown, never free;
+a file on this machine is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..protocol.errors import KestrelError
 from ..protocol.sessions import Usage
 from ..runtime.execution import in_daemon_thread
 from .address import is_loopback
-from .known import Address, address_of
+from .known import LOCAL, Address, address_of
 
 READY_S: Final = 10.0  # the list is read in half a second; far longer where it must be compiled first
 
@@ -39,9 +40,11 @@ def price(model_id: str, usage: Usage) -> float | None:
 
 def price_if_loaded(model_id: str, usage: Usage) -> float | None:
     """``price`` as far as the list has been read already."""
-    if _snapshot is None or usage.total_tokens <= 0:
+    if usage.total_tokens <= 0:
         return None
-    model = _listed(model_id)
+    if model_id.startswith(f"{LOCAL}:"):
+        return 0.0  # nobody is paid
+    model = None if _snapshot is None else _listed(model_id)
     try:
         return None if model is None else _cost(model, usage)
     except ValueError:  # tokens that can't be

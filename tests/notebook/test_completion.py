@@ -30,11 +30,11 @@ from kestrel_nb.notebook.state import forget, state_of
 from kestrel_nb.protocol.errors import UsageError
 from kestrel_nb.protocol.sessions import ModelInfo
 from kestrel_nb.protocol.tools import ToolSchema
-from kestrel_nb.providers.known import PROVIDERS
+from kestrel_nb.providers.known import NAMES, PROVIDERS
 from kestrel_nb.testing import Reply, ScriptedModel
 
 Tab = Callable[[str], list[str]]
-PREFIXES = [f"{name}:" for name in PROVIDERS]
+PREFIXES = [f"{name}:" for name in NAMES]
 
 
 @pytest.fixture
@@ -102,6 +102,7 @@ def test_every_word_is_offered_with_its_help(shell: Any) -> None:
         ('%kestrel use "dem|"', ['%kestrel use "demo"']),
         ("%kestrel use demo |", []),
         ("%kestrel models o|", [f"%kestrel models {name}" for name in PROVIDERS if name.startswith("o")]),
+        ("%kestrel models l|", ["%kestrel models local"]),
         ("%kestrel models openai |", []),
         ("%kestrel nonsense |", []),
         ("%kestrel approve --|", ["%kestrel approve --session"]),

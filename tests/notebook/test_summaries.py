@@ -8,7 +8,7 @@ from kestrel_nb.notebook.summaries import money
 @pytest.mark.parametrize(
     ("dollars", "text"),
     [
-        (0.0, "$0.000"),
+        (0.0, "$0"),
         (0.0000798, "$0.00008"),
         (0.000012345, "$0.000012"),
         (0.00049, "$0.00049"),
