@@ -101,9 +101,10 @@ def run_sync(thread: LoopThread, make: Callable[[], Coroutine[Any, Any, T]]) -> 
     caller's goes on meanwhile but the loop's own tasks. Raises MissingExtraError without nest_asyncio, UsageError for
     a loop that it can't nest.
     """
-    try:
+    loop = None
+    with contextlib.suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    except RuntimeError:
+    if loop is None:  # not inside the handler: what the work raises would tell of a loop that does not run
         return thread.run(make())
     _nest(loop)
     task = loop.create_task(make())

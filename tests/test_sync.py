@@ -48,6 +48,17 @@ def test_g04_a_script() -> None:
     assert (done.stdout, done.stderr) == ("one two\nthree\n", "")
 
 
+def test_an_error_of_the_run_tells_of_no_other() -> None:
+    done = script(
+        """
+        from kestrel_nb import Kestrel
+        Kestrel(model="openai+http://127.0.0.1:9/v1:m").run_sync("hi", max_steps=0)
+        """
+    )
+    assert done.returncode == 1
+    assert "no running event loop" not in done.stderr
+
+
 def test_a_script_that_never_closes_ends_quietly() -> None:
     done = script(
         """
