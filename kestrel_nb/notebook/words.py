@@ -166,11 +166,18 @@ def error_of(state: ViewState) -> list[Sentence]:
     error = state["error"]
     if error is None:
         return []
-    first, _, rest = visible(error["message"]).strip().partition(". ")
+    first, rest = _first_sentence(visible(error["message"]).strip())
     tried = f", tried {state['tries']} times" if state["tries"] > 1 else ""
     code = f" ({error['code']}{tried})" if error["code"] else ""
     sentences: list[Sentence] = [[["b", first.rstrip(".") or "The run failed"], ["", f"{code}."]]]
     return [*sentences, [["", rest.strip()]]] if rest.strip() else sentences
+
+
+def _first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence and the rest. What stands in double quotes, such as words of a model, is not cut."""
+    ends = (found.start() for found in re.finditer(r"\. ", text))
+    end = next((at for at in ends if text.count('"', 0, at) % 2 == 0), len(text))
+    return text[: end + 1], text[end + 1 :]
 
 
 def left_out(count: int, what: str) -> str:
