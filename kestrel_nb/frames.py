@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .protocol.codec import jsonable
@@ -23,6 +24,7 @@ from .protocol.errors import KestrelError
 from .protocol.events import SessionEvent
 from .protocol.messages import ChatMessage
 from .protocol.sessions import ApprovalRecord
+from .runtime.secrets import Masker
 from .runtime.session_tables import approvals_table, events_table, messages_table, usage_table
 from .runtime.tables import Table, table_of
 
@@ -92,17 +94,17 @@ def _any_frame(data: Any) -> Any:
 
 def events_frame(events: Iterable[SessionEvent]) -> pd.DataFrame:
     """One row per event; ``at`` in UTC."""
-    return _frame(events_table(events))
+    return _frame(_masked(events_table(events)))
 
 
 def messages_frame(messages: Iterable[ChatMessage]) -> pd.DataFrame:
     """One row per message; ``at`` in UTC."""
-    return _frame(messages_table(messages))
+    return _frame(_masked(messages_table(messages)))
 
 
 def approvals_frame(records: Iterable[ApprovalRecord]) -> pd.DataFrame:
     """One row per answered question: when (UTC), who, what, decision, reason."""
-    return _frame(approvals_table(records))
+    return _frame(_masked(approvals_table(records)))
 
 
 def usage_frame(items: Iterable[Any] | Mapping[str, Any]) -> pd.DataFrame:
@@ -111,6 +113,12 @@ def usage_frame(items: Iterable[Any] | Mapping[str, Any]) -> pd.DataFrame:
     A mapping gives the rows their names. ``cost`` is in US dollars, missing where unknown.
     """
     return _frame(usage_table(items))
+
+
+def _masked(table: Table) -> Table:
+    """Without keys: arguments of calls have them as they ran, and a frame is shown and saved."""
+    mask = Masker.from_environment().mask_json
+    return replace(table, columns=[[mask(value) for value in column] for column in table.columns])
 
 
 # ---- a table as a frame -----------------------------------------------------------------------------------------

@@ -23,6 +23,11 @@ def difference(recorded: Asked, now: Asked) -> str:
     )
 
 
+def not_answered(now: Asked) -> str:
+    """The same for one that was asked while recording, and got no reply."""
+    return f"no reply to it was recorded, since that run failed or was stopped: {_quote(now.messages[-1].text, 0)}"
+
+
 def other_beginning(more: int) -> str:
     """The same for one that ends like a recorded one, with so many messages ``more`` before that, or fewer."""
     if more > 0:
@@ -58,8 +63,6 @@ def _messages(recorded: tuple[Said, ...], now: tuple[Said, ...]) -> str:
         return f"message {number} ({new.role}): {_texts(old.text, new.text)}"
     if len(recorded) == len(now):
         return ""
-    if len(recorded) > len(now) and recorded[len(now)].role == "user":
-        return f"no reply to it was recorded, since that run failed or was stopped: {_quote(now[-1].text, 0)}"
     number = min(len(recorded), len(now)) + 1
     longer, which = (recorded, "recorded") if len(recorded) > len(now) else (now, "now")
     other = "now nothing" if which == "recorded" else "recorded nothing"

@@ -54,6 +54,11 @@ class Recorded:
         return tuple(message for piece in reversed(pieces) for message in piece)
 
     @property
+    def talk(self) -> tuple[Said, ...]:
+        """Its own messages but for system prompts."""
+        return tuple(said for said in self.own if said.role != "system")
+
+    @property
     def asked(self) -> Asked:
         """The same, written out."""
         return Asked(
@@ -131,9 +136,7 @@ class Requests:
         is much alike where they part, and was not played.
         """
         talk = [one for one in now.messages if one.role != "system"]
-        common: dict[Recorded, tuple[int, Recorded]] = {}  # how far they go together, and who has the next message
-        for one in self._all.values():
-            common[one] = _common(one, talk, common)
+        common = self._common(talk)
         alike: dict[Recorded, int] = {}
 
         def nearness(one: Recorded) -> tuple[int, bool, bool, int, bool]:
@@ -144,6 +147,24 @@ class Requests:
 
         furthest = max((length for length, _ in common.values()), default=0)
         return max((one for one in self._all.values() if common[one][0] == furthest), key=nearness, default=None)
+
+    def _common(self, talk: list[Said]) -> dict[Recorded, tuple[int, Recorded]]:
+        """How far each request goes together with ``talk``, and which one has the message that follows there."""
+        common: dict[Recorded, tuple[int, Recorded]] = {}
+        for one in self._all.values():
+            common[one] = _common(one, talk, common)
+        return common
+
+    def was_not_answered(self, now: Asked) -> bool:
+        """Whether ``now`` was asked, and then something else: no reply to it was recorded."""
+        talk = [one for one in now.messages if one.role != "system"]
+        if not talk or talk[-1].role != "user":
+            return False
+        ends = {owner for length, owner in self._common(talk).values() if length == len(talk)}
+        return any(
+            len(told := owner.talk) > len(talk) - owner.told and told[len(talk) - owner.told].role == "user"
+            for owner in ends
+        )
 
     def ending_alike(self, now: Asked) -> int:
         """How many messages ``now`` has more than a recorded request that ends with the same ones, system prompts
@@ -197,8 +218,7 @@ def _common(one: Recorded, talk: list[Said], known: Mapping[Recorded, tuple[int,
 
 def _alike(owner: Recorded, length: int, talk: list[Said]) -> int:
     """From 0 to 4: how much of the message in which they part is the same."""
-    told = [said for said in owner.own if said.role != "system"]
-    place = length - owner.told
+    told, place = owner.talk, length - owner.told
     if place >= len(told) or length >= len(talk):
         return 0
     one, other = told[place].text, talk[length].text

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..protocol.codec import decode
 from ..protocol.sessions import ModelInfo
-from .cassette_difference import difference, other_beginning
+from .cassette_difference import difference, not_answered, other_beginning
 from .cassette_key import Asked, digest
 from .cassette_requests import SHORT, Requests
 
@@ -102,6 +102,8 @@ class Tape:
         if known := self._recorded.get(now.key, 0):
             times = "once" if known == 1 else f"{known} times"
             return f"this request was recorded {times} and was played as often"
+        if self._requests.was_not_answered(now):
+            return not_answered(now)
         if more := self._requests.ending_alike(now):
             return other_beginning(more)
         replies = (item.entry for item in self._items if item.entry["kind"] == "reply" and not item.played)

@@ -1,10 +1,14 @@
-"""``session.json`` and the journal's lines as bytes. Texts are kept, so that a save encodes only what is new."""
+"""``session.json`` and the journal's lines as bytes. Texts are kept, so that a save encodes only what is new.
+
+No key stands in them, not even in the arguments of a call: one that waits for an answer over a restart, and holds a
+key, is then not the call that was asked about, and does not run.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +17,7 @@ from ..protocol.errors import CodecError
 from ..protocol.json_text import DOCUMENT_DEPTH
 from ..protocol.sessions import SessionDetail, SessionStep
 from .file_disk import Unreadable
+from .secrets import Masker
 
 KEPT_SESSIONS = 64  # how many sessions' texts are kept; the least used go first
 
@@ -33,10 +38,11 @@ class DocumentWriter:
         """The document of ``session``. Raises CodecError when a value in it has no JSON form."""
         with self._guard:
             old = self._kept.get(session.id, {})
-        head = dumps(to_document("session", replace(session, messages=(), approvals=())))
+        mask = Masker.from_environment().mask_json
+        head = dumps(mask(to_document("session", replace(session, messages=(), approvals=()))))
         kept: _Texts = {}
-        messages = _joined(session.messages, old, kept)
-        approvals = _joined(session.approvals, old, kept)
+        messages = _joined(session.messages, old, kept, mask)
+        approvals = _joined(session.approvals, old, kept, mask)
         with self._guard:
             self._kept[session.id] = kept
             self._kept.move_to_end(session.id)
@@ -47,9 +53,10 @@ class DocumentWriter:
     def encode_step(self, id: str, step: SessionStep) -> bytes:
         """The line of a journal for ``step`` of the session ``id``. Raises CodecError."""
         kept: _Texts = {}
-        head = dumps(to_document("step", replace(step, messages=(), approvals=())))
-        messages = _joined(step.messages, {}, kept)
-        approvals = _joined(step.approvals, {}, kept)
+        mask = Masker.from_environment().mask_json
+        head = dumps(mask(to_document("step", replace(step, messages=(), approvals=()))))
+        messages = _joined(step.messages, {}, kept, mask)
+        approvals = _joined(step.approvals, {}, kept, mask)
         with self._guard:
             if id in self._kept:
                 self._kept[id].update(kept)
@@ -61,12 +68,12 @@ class DocumentWriter:
             self._kept.pop(id, None)
 
 
-def _joined(values: Iterable[object], old: _Texts, kept: _Texts) -> str:
+def _joined(values: Iterable[object], old: _Texts, kept: _Texts, mask: Callable[[Any], Any]) -> str:
     texts = []
     for value in values:
         entry = old.get(id(value)) or kept.get(id(value))
         if entry is None or entry[0] is not value:
-            entry = (value, dumps(encode(value)))
+            entry = (value, dumps(mask(encode(value))))
         kept[id(value)] = entry
         texts.append(entry[1])
     return ",".join(texts)

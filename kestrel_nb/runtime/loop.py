@@ -9,6 +9,7 @@ transcript has exactly one result.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -19,7 +20,9 @@ from ..protocol.messages import ChatMessage, ToolCallPart, new_id
 from ..protocol.sessions import ModelInfo, RunStatus, Usage
 from .models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
 from .prompts import assistant_message
+from .reply_mask import StreamMask, masked_reply
 from .retry import RetryOptions, is_model_request_error, retry_delay, sleep
+from .secrets import Masker
 from .signals import CancelSignal, until_cancelled
 from .tool_calls import CallOutcome, ToolCalls
 from .truncation import clean_text
@@ -75,7 +78,7 @@ class RunLoop:
         self.steps += 1
         self.host.emit(StepStarted, step=self.steps)
         message_id = new_id("msg")
-        response = await self._generate(message_id)
+        response = masked_reply(await self._generate(message_id), self.calls.settings.masker.now())
         message = self.host.append(assistant_message(response, id=message_id))
         self._count(response)
         self.text = message.content or self.text
@@ -95,16 +98,18 @@ class RunLoop:
         request = self.host.request(self.signal, self.model.info)
         attempt = 1
         while True:
-            stream = _Stream(self.host, message_id)
+            stream = _Stream(self.host, message_id, self.calls.settings.masker.now())
             try:
-                return _checked(await until_cancelled(self.model.generate(request, stream.on_delta), self.signal))
+                reply = await until_cancelled(self.model.generate(request, stream.on_delta), self.signal)
+                stream.end(whole=True)
+                return _checked(reply)
             except Exception as error:
                 self.signal.raise_if_cancelled()
                 if stream.started or attempt >= self.retry.attempts or not _may_pass(error):
                     raise
                 await self._wait(error, attempt)
             finally:
-                stream.over = True
+                stream.end()
             attempt += 1
 
     async def _wait(self, error: Exception, attempt: int) -> None:
@@ -188,22 +193,46 @@ class _Stream:
     A model that was left behind may go on streaming; once the request is ``over`` nothing of that is told.
     """
 
-    def __init__(self, host: LoopHost, message_id: str) -> None:
+    def __init__(self, host: LoopHost, message_id: str, masker: Masker) -> None:
         self._host = host
         self._message_id = message_id
+        self._text, self._reasoning = StreamMask(masker), StreamMask(masker)
+        self._arguments: dict[str, StreamMask] = defaultdict(lambda: StreamMask(masker))
         self.started = self.over = False
 
     def on_delta(self, delta: TokenDelta) -> None:
         if self.over or not (delta.text or delta.reasoning or delta.tool or delta.arguments):
             return  # an empty delta shows nothing, so a failure after it may still be tried again
         self.started = True
-        if delta.text:
-            self._host.emit(MessageDelta, message_id=self._message_id, text=clean_text(delta.text))
-        if delta.reasoning:
-            self._host.emit(ReasoningDelta, message_id=self._message_id, text=clean_text(delta.reasoning))
+        if not delta.text:
+            self._tell_text(self._text.end())
+        if not delta.reasoning:
+            self._tell_reasoning(self._reasoning.end())
+        self._tell_text(self._text.feed(clean_text(delta.text)))
+        self._tell_reasoning(self._reasoning.feed(clean_text(delta.reasoning)))
         if delta.tool or delta.arguments:
-            text = clean_text(delta.arguments)
-            self._host.emit(ToolDelta, call_id=delta.call_id, tool=clean_text(delta.tool), text=text)
+            text = self._arguments[delta.call_id].feed(clean_text(delta.arguments))
+            if delta.tool or text:
+                self._host.emit(ToolDelta, call_id=delta.call_id, tool=clean_text(delta.tool), text=text)
+
+    def end(self, *, whole: bool = False) -> None:
+        """The request is over: tell what was held back; ``whole``: no key can have been broken off."""
+        if self.over:
+            return
+        self.over = True
+        self._tell_reasoning(self._reasoning.end(whole=whole))
+        self._tell_text(self._text.end(whole=whole))
+        for call_id, arguments in self._arguments.items():
+            if text := arguments.end(whole=whole):
+                self._host.emit(ToolDelta, call_id=call_id, tool="", text=text)
+
+    def _tell_text(self, text: str) -> None:
+        if text:
+            self._host.emit(MessageDelta, message_id=self._message_id, text=text)
+
+    def _tell_reasoning(self, text: str) -> None:
+        if text:
+            self._host.emit(ReasoningDelta, message_id=self._message_id, text=text)
 
 
 def _checked(response: CompletionResponse) -> CompletionResponse:

@@ -1,9 +1,9 @@
 """Keys from the environment, and how to keep them out of everything that is shown, stored or sent to a model.
 
 The values of variables whose names look like keys are secrets, and so are the keys of models that were given in code or
-by a keyring (``keep_secret``). ``mask`` replaces them by ``***``, whole, also where
-they stand URL-encoded, JSON-escaped or in base64. Only exact values can be found: a part of a key, or one that a
-program has encrypted or spelt backwards, passes.
+by a keyring (``keep_secret``). ``mask`` replaces them by ``***``, whole, also where they stand URL-encoded,
+JSON-escaped, in hex or in base64. Only exact values can be found: a part of a key, or one that a program has encrypted
+or spelt backwards, passes.
 """
 
 from __future__ import annotations
@@ -93,13 +93,17 @@ def _looks_random(value: str) -> bool:
 class Masker:
     """The secrets of one moment, ready to be looked for."""
 
-    __slots__ = ("_needles", "_pattern", "secrets")
+    __slots__ = ("_heads", "_longest", "_needles", "_pattern", "secrets")
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = tuple(sorted({secret for secret in secrets if len(secret) >= MIN_GIVEN}, key=_longest_first))
         forms = sorted({form for secret in self.secrets for form in _forms(secret)}, key=_longest_first)
         coded = [form for secret in self.secrets for form in _base64_forms(secret)]
         self._needles = (*forms, *(needle for needles, _ in coded for needle in needles))
+        self._heads: dict[str, list[str]] = {}
+        for needle in self._needles:
+            self._heads.setdefault(needle[:1], []).append(needle)
+        self._longest = max(map(len, self._needles), default=0)
         self._pattern = re.compile("|".join([*map(re.escape, forms), *(pattern for _, pattern in coded)]))
 
     @classmethod
@@ -124,6 +128,18 @@ class Masker:
         if not any(needle in text for needle in self._needles):
             return text
         return self._pattern.sub(MASK, text)
+
+    def now(self) -> Masker:
+        """The secrets of this moment."""
+        return self
+
+    def begun_in(self, text: str) -> int:
+        """How many characters at the end of ``text`` may be the beginning of a secret, 0 for none."""
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            for needle in self._heads.get(text[start], ()):
+                if needle.startswith(text[start:]):
+                    return len(text) - start
+        return 0
 
     def mask_json(self, value: Any) -> Any:
         """Free JSON with every string masked, keys too; the same object when there is nothing to hide."""
@@ -157,6 +173,10 @@ class LiveMasker(Masker):
     def __init__(self) -> None:
         super().__init__(())
 
+    def now(self) -> Masker:
+        """The secrets of this moment."""
+        return Masker.from_environment()
+
     def mask(self, text: str) -> str:
         """``text`` with every secret of this moment as ``***``."""
         return Masker.from_environment().mask(text)
@@ -188,8 +208,15 @@ def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 def _forms(secret: str) -> set[str]:
     """The ways in which text may carry ``secret`` whole: as it is, and quoted for JSON, Python, HTML or a URL."""
-    escaped = json.dumps(secret)[1:-1]
-    forms = {secret, escaped, escaped.replace("/", "\\/"), json.dumps(secret, ensure_ascii=False)[1:-1]}
+    escaped, hexed = json.dumps(secret)[1:-1], secret.encode("utf-8", "surrogatepass").hex()
+    forms = {
+        hexed,
+        hexed.upper(),
+        secret,
+        escaped,
+        escaped.replace("/", "\\/"),
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+    }
     forms |= {repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
     try:
         encoded = {quote(secret, safe=""), quote(secret), quote_plus(secret)}
@@ -198,7 +225,7 @@ def _forms(secret: str) -> set[str]:
     return forms | encoded | {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), form) for form in encoded}
 
 
-def _base64_forms(secret: str) -> Iterator[tuple[tuple[str, str], str]]:
+def _base64_forms(secret: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What to look for, and the pattern to replace, of ``secret`` in base64, at each offset inside other data.
 
     The characters at both ends also depend on the neighbours, so any may stand there.
@@ -210,11 +237,23 @@ def _base64_forms(secret: str) -> Iterator[tuple[tuple[str, str], str]]:
         core = text[lead : len(text) - tail]
         if len(core) >= MIN_CHARS:
             url_safe = core.translate(_URL_SAFE)
-            body = f"(?:{re.escape(core)}|{re.escape(url_safe)})"
+            body = f"(?:{_wrapped(core)}|{_wrapped(url_safe)})"
             pattern = f"{_ANY * bool(lead)}{body}{_ANY * bool(tail)}={{0,2}}"
-            yield (core, url_safe), pattern
+            yield tuple(start for form in (core, url_safe) for start in _starts(form)), pattern
 
 
+def _wrapped(core: str) -> str:
+    """The pattern for base64, in lines of any length where it is long enough for more than one."""
+    return re.escape(core) if len(core) < _LINE else _BREAK.join(map(re.escape, core))
+
+
+def _starts(core: str) -> tuple[str, ...]:
+    """What to look for: of long base64 two pieces, since a line may end in one of them."""
+    return (core,) if len(core) < _LINE else (core[:20], core[20:40])
+
+
+_LINE = 60  # characters: the shortest line that programs break base64 into is 64
+_BREAK = r"(?:\s|\\+[nr])*"
 _URL_SAFE = str.maketrans("+/", "-_")
 _ANY = "[A-Za-z0-9+/_-]?"
 

@@ -383,6 +383,21 @@ async def test_no_key_is_written_and_a_machine_without_it_plays(path: Path, monk
     assert executed.data["Date"] == "today"
 
 
+async def test_a_key_that_a_model_repeats_makes_no_difference(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", KEY)
+    replies = [Reply(f"**Key** {KEY}, {KEY}", tool_calls=[("measure", {"n": 1})]), f"and `{KEY}`"]
+    (first,), before, _ = await record(path, replies, [Counted()])
+    assert KEY not in text_of(path)
+    for is_set in (True, False):
+        if not is_set:
+            monkeypatch.delenv("SOME_API_KEY")
+        (again,), after, _ = await replay(path, [Counted()])
+        assert (first.text, again.text) == ("and `***`", "and `***`")
+        assert ["".join(e.text for e in events if e.type == "message.delta") for events in (before, after)] == [
+            "**Key** ***, ***and `***`"
+        ] * 2
+
+
 async def test_a_provider_is_played_without_its_library_and_key(path: Path) -> None:
     class Service:
         info = ModelInfo(id="openai:gpt-none", provider="openai", label="GPT none")

@@ -283,3 +283,15 @@ async def test_two_play_and_one_records_at_once(path: Path) -> None:
     runs = [play(path, "auto", [], ["one", "two"], model=ScriptedModel(["new"], id="m")) for _ in "123"]
     for results, _, _ in await asyncio.gather(*runs):
         assert [result.text for result in results] == ["a", "b"]
+
+
+async def test_a_request_that_got_no_reply_is_told(path: Path) -> None:
+    replies = [Reply(error=ModelRequestError("no")), "b"]
+    model = ScriptedModel(replies, id="m")
+    async with Kestrel(workspace=path.parent, model=model, cassette=Cassette(path, "record")) as app:
+        session = app.sessions.create()
+        with pytest.raises(ModelRequestError):
+            await session.start("one")
+        await session.start("two", options=RunOptions(tools=()))
+    (miss,), _, _ = await replay(path, prompts=["one"])
+    assert 'no reply to it was recorded, since that run failed or was stopped: "one"' in str(miss)

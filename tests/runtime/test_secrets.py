@@ -86,7 +86,8 @@ def test_values_inside_values() -> None:
     [KEY, quote(KEY, safe=""), quote(KEY), quote_plus(KEY), "sk-Ab1%2fcd%2b2%3dEf~3%20gh"]
     + [json.dumps({KEY: KEY}), json.dumps(KEY).replace("/", "\\/"), repr(KEY)]
     + [base64.b64encode(b"x" * n + KEY.encode() + b"y" * m).decode() for n in range(4) for m in range(4)]
-    + [base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("=")],
+    + [base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("=")]
+    + [KEY.encode().hex(), f"x{KEY}y".encode().hex().upper()],
 )
 def test_every_form_is_masked(form: str) -> None:
     text = mask(f"before {form} after", [KEY])
@@ -95,6 +96,19 @@ def test_every_form_is_masked(form: str) -> None:
     assert text.endswith(" after")
     inner = base64.b64encode(KEY.encode()).decode()[4:16]
     assert not any(part in text for part in ("sk-Ab1", "Ef~3", "Ef%7E3", "cd+2", "cd%2B2", inner))
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_base64_in_lines_is_masked(before: int) -> None:
+    long = "".join(f"{number:03}-{chr(97 + number % 26)}" for number in range(60))
+    lines = base64.encodebytes(b"x" * before + long.encode()).decode()
+    for text in (lines, lines.replace("\n", "\r\n"), json.dumps(lines), repr(lines)):
+        masked = mask(text, [long])
+        assert "***" in masked
+        assert not [
+            start for start in range(8, 240, 8) if base64.b64encode(long.encode()).decode()[start:][:12] in masked
+        ]
+        assert len(masked) < 20
 
 
 @pytest.mark.parametrize("secret", ['quo"te\\back\nline1', "ünï-côdé-ключ", "a<b>&c'd\"e12", "%41%42-percent"])
