@@ -218,7 +218,7 @@ def _alternatives(error: Any, steps: list[Any]) -> Iterator[JsonValidationIssue]
     wrong_kind = [errors for errors in branches.values() if _is_wrong_kind(errors)]
     if len(wrong_kind) == len(branches):
         words = [word for errors in wrong_kind for word in _kind_words(errors[0])]
-        yield JsonValidationIssue(path=here, message="must be " + _or(words))
+        yield JsonValidationIssue(path=here, message="must be " + _or(words) if words else "has no allowed value")
         return
     near = [errors for errors in branches.values() if not _is_wrong_kind(errors)]
     if len(near) == 1:
