@@ -27,7 +27,7 @@ class UserTools:
         before = app.tools.get(name)
         if before is not tool:
             app.tools.register(tool, replace=True)
-            if before is not None:
+            if before is not None and not _is_same_text(before, tool):
                 self._news.append(f"{name} was replaced by the tool that the variable {variable} holds now")
         self._variables[variable] = None
         return name
@@ -47,6 +47,16 @@ class UserTools:
         """Another application is used from now on."""
         self._variables.clear()
         self._news.clear()
+
+
+def _is_same_text(one: Tool, other: Tool) -> bool:
+    """True for a cell with a tool that was run again as it was: that is nothing new."""
+    first, second = (_member(tool, "function") for tool in (one, other))
+    code = _member(first, "__code__")
+    if code is None or one.schema != other.schema:
+        return False
+    same = bool(code == _member(second, "__code__"))
+    return same and not any(_member(function, "__closure__") for function in (first, second))
 
 
 def is_tool(value: Any) -> bool:

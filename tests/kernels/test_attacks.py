@@ -321,6 +321,7 @@ def test_a_wrong_key_of_frames_says_what_there_is(loaded: Kernel) -> None:
 def test_a_tool_that_is_defined_again_replaces_the_old_one_and_says_so(loaded: Kernel) -> None:
     loaded.ok(setup("'one'", calling("greet"), "'two'", "'three'"))
     loaded.ok("@tool\ndef greet() -> str:\n    'Old.'\n    return 'old'\n%kestrel use greet")
+    loaded.ok("@tool\ndef greet() -> str:\n    'Old.'\n    return 'old'")  # as it was: nothing new
     assert "replaced" not in record(loaded.run("%%kestrel\ngo"))
     loaded.ok("@tool\ndef greet() -> str:\n    'New.'\n    return 'new greeting'")
     text = record(loaded.run("%%kestrel\ngo"))
