@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import os
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
