@@ -40,8 +40,10 @@ class DaemonThreads:
     def _work(self, job: Job | None) -> None:
         inbox: SimpleQueue[Job] = SimpleQueue()
         while job is not None:
+            threading.current_thread().name = self._name
             job()
             del job  # an idle thread keeps nothing of its last job alive
+            threading.current_thread().name = f"{self._name}, idle"
             with self._lock:
                 self._idle.append(inbox)
             job = self._next(inbox)

@@ -19,7 +19,8 @@ SOON_S = 3.0  # for an end that takes less than a second where the machine is no
 IN_THE_MIDDLE_S = 0.5  # after a tool began, so that its processes run and its connection stands
 THREADS = """import threading
 for tries in range(500):
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("kestrel-")]
+    names = [thread.name for thread in threading.enumerate()]
+    left = [name for name in names if name.startswith("kestrel-") and "idle" not in name]
     if not left:
         break
     await asyncio.sleep(0.01)

@@ -48,7 +48,7 @@ def test_a_thread_without_work_ends(monkeypatch) -> None:
     monkeypatch.setattr(threads, "IDLE_S", 0.05)
     pool = DaemonThreads("test-ending")
     run_and_wait(pool)
-    until(lambda: not any(thread.name == "test-ending" for thread in threading.enumerate()))
+    until(lambda: not any(thread.name.startswith("test-ending") for thread in threading.enumerate()))
     assert pool._idle == []
     run_and_wait(pool)  # and another is there when it is needed
 
