@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..protocol.sessions import ModelInfo
 from ..runtime.interception import Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, LanguageModel, TokenDelta
+from . import prices
 from .pacing import pause, stop
 
 if TYPE_CHECKING:
@@ -60,8 +61,17 @@ class RecordedModel:
         response = await self._inner.generate(request, hear)
         complete = isinstance(response, CompletionResponse) and response.finish_reason != "error"
         if complete and not (request.signal is not None and request.signal.cancelled):
-            cassette.keep_reply(asked, self._inner.info, response, deltas, self._workspace)
+            priced = replace(response, cost=await self._cost(request.model, response))
+            cassette.keep_reply(asked, self._inner.info, priced, deltas, self._workspace)
         return response
+
+    async def _cost(self, id: str, response: CompletionResponse) -> float | None:
+        """What the reply cost; the list may have another price, or not be there, where it is played."""
+        if ":" not in id:
+            return None
+        prices.load_ahead(id)
+        await prices.ready()
+        return prices.price_if_loaded(id, response.usage)
 
     def _found_elsewhere(self, request: CompletionRequest) -> tuple[CompletionResponse, list[TokenDelta]] | None:
         """The reply to this request as a machine made it that had others of the tools which depend on what is there."""

@@ -31,6 +31,8 @@ def reply_entry(
         entry["provider"] = response.provider
     if usage := encode(response.usage):
         entry["usage"] = usage
+    if response.cost is not None:
+        entry["cost"] = response.cost
     if pieces := _pieces(deltas, places, masker):
         entry["deltas"] = pieces
     return entry
@@ -91,7 +93,13 @@ def response_of(entry: Mapping[str, Any], places: Places) -> CompletionResponse:
         usage=decode(Usage, entry.get("usage", {})),
         finish_reason=str(entry.get("finishReason", "stop")),
         provider=entry.get("provider"),
+        recorded=True,
+        cost=_cost_of(entry.get("cost")),
     )
+
+
+def _cost_of(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and value >= 0 else None
 
 
 def _part_of(row: JsonValue, places: Places) -> Part:

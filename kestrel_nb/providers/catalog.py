@@ -23,7 +23,7 @@ from .keys import KeySource, environment_key, keyring_users
 from .known import LOCAL, NAMES, PROVIDERS, Address, address_of, is_name, server_of, shown
 
 LIST_S: Final = 20.0  # a listing is one small answer; whoever waits longer waits for nothing
-MOST: Final = 5_000  # models of one listing; the largest known has some hundreds
+MOST: Final = 50_000  # models of one listing; the largest known has some hundreds
 KEYRING_S: Final = 2.0  # a keyring that asks a person first is not waited for
 
 
@@ -80,10 +80,11 @@ class Catalog:
         except TimeoutError:
             raise ModelRequestError(f"{shown(prefix)} gave no list of models within {LIST_S:.0f} s") from None
         await prices.ready()
-        found = [info for info in found if is_name(info.id)][:MOST]  # another could not be named anyway
-        for info in found:
+        named = {info.id: info for info in found if is_name(info.id)}  # another could not be named anyway
+        kept = [*named.values()][:MOST]
+        for info in kept:
             self.learn(info)
-        return sorted((self._known(info) for info in found), key=lambda info: info.id)
+        return sorted((self._known(info) for info in kept), key=lambda info: info.id)
 
     def learn(self, info: ModelInfo) -> None:
         """Keep what is known of the model ``info.id``, and tell it to the one that was made already."""

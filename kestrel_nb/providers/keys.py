@@ -7,6 +7,7 @@ in a cell that a stranger wrote.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from typing import Final
@@ -17,12 +18,20 @@ from ..runtime.secrets import OF_A_HOST, keep_secret
 from .known import Address
 
 SERVICE: Final = "kestrel-nb"  # in the keyring; the user is the provider's name, or the host
+UNLOCK_S: Final = 60.0  # for a person whom the keyring asks to unlock it
+GLANCE_S: Final = 2.0  # where it can do without a key
+_QUOTES = "\"'`\u2018\u2019\u201c\u201d"
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 class KeySource:
-    """The key for one address, asked with each request: it may be set while the kernel runs. It holds none itself."""
+    """The key for one address, asked with each request: it may be set while the kernel runs. It holds none itself.
+
+    ``knows_all``: where it gives none, no other place is to be asked.
+    """
+
+    knows_all: Final = True
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -33,13 +42,19 @@ class KeySource:
         return f"KeySource({self._address.host or self._address.provider.name!r})"
 
     def __call__(self) -> str | None:
-        """The key, or None where none is needed. Raises ModelRequestError that says how to set one."""
-        key = environment_key(self._address) or self._from_keyring()
-        if key is None and self._address.url is None and self._address.provider.needs_key:
+        """The key, or None where none is needed. Raises ModelRequestError that says how to set one, or what is wrong
+        with the one that is set."""
+        key = environment_key(self._address)
+        if key is not None:
+            return _checked(key, next(filter(_is_set, key_variables(self._address))))
+        key = self._from_keyring()
+        if key is not None:
+            return _checked(key, f"the keyring's {keyring_user(self._address)}")
+        if self._needs_one:
             raise ModelRequestError(
                 f"no key for {self._address.provider.name}: {how_to_set(self._address)}", code="no_api_key"
             )
-        return key
+        return None
 
     async def prepare(self) -> None:
         """Look into the keyring beside the event loop, before a request: it may ask a person to unlock it.
@@ -48,7 +63,18 @@ class KeySource:
         """
         if environment_key(self._address) or self._in_keyring or (self._looked and not self._needs_one):
             return
-        await in_daemon_thread(self._look)
+        limit = UNLOCK_S if self._needs_one else GLANCE_S
+        try:
+            async with asyncio.timeout(limit):
+                await in_daemon_thread(self._look)
+        except TimeoutError:
+            self._looked = True  # nobody waits for it a second time, least of all in the event loop
+            if self._needs_one:
+                raise ModelRequestError(
+                    f"the keyring of the system did not answer within {limit:.0f} s; unlock it, or "
+                    f"{how_to_set(self._address)}",
+                    code="no_api_key",
+                ) from None
 
     def _from_keyring(self) -> str | None:
         if not self._looked:
@@ -100,10 +126,27 @@ def keyring_user(address: Address) -> str:
 
 def environment_key(address: Address) -> str | None:
     """The key in the environment; one that is empty or blank counts as none."""
-    for variable in key_variables(address):
-        if value := os.environ.get(variable, "").strip():
-            return value
-    return None
+    variable = next(filter(_is_set, key_variables(address)), None)
+    return os.environ[variable].strip() if variable else None
+
+
+def _is_set(variable: str) -> bool:
+    return bool(os.environ.get(variable, "").strip())
+
+
+def _checked(key: str, place: str) -> str:
+    """``key``. Raises ModelRequestError for what was copied with something around it; nothing of it is repeated."""
+    if key[0] in _QUOTES or key[-1] in _QUOTES:
+        what = "quotation marks around the key; set it without them"
+    elif re.match(r"(?:export\s+|set\s+|\$env:)?[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\s*=", key):
+        what = "a name and = before the key; set only what stands behind them"
+    elif re.match(r"(?:authorization\s*:\s*)?(?:bearer|basic)\s", key, re.IGNORECASE):
+        what = "a word before the key, as in a header; set only the key"
+    elif not re.fullmatch(r"[\x21-\x7e]+", key) or key[0] == "<":
+        what = "spaces or characters that no key has; copy the key again"
+    else:
+        return key
+    raise ModelRequestError(f"{place} holds {what}", code="no_api_key")
 
 
 def keyring_key(user: str) -> str | None:
@@ -112,12 +155,12 @@ def keyring_key(user: str) -> str | None:
         import keyring
 
         value = keyring.get_password(SERVICE, user)
-    except Exception:  # no keyring on this machine, a locked one, or one whose program fails: there is no key then
+    except (Exception, SystemExit):  # there is none, it is locked, or its program fails: there is no key then
         return None
-    if not value or not value.strip():
+    if not isinstance(value, str) or not value.strip():
         return None
     keep_secret(value)
-    return str(value).strip()
+    return value.strip()
 
 
 def keyring_users(users: tuple[str, ...]) -> frozenset[str]:

@@ -126,7 +126,12 @@ PROVIDERS: Final = {
     )
 }
 NAMES: Final = (*PROVIDERS, LOCAL)
-_FAMILIES: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "gemini", "deepseek": "deepseek"}
+_FAMILIES: Final = {
+    **dict.fromkeys(("gpt", "chatgpt", "o"), "openai"),
+    **{"claude": "anthropic", "gemini": "gemini", "deepseek": "deepseek"},
+    **dict.fromkeys(("llama", "mistral", "qwen", "gemma", "phi"), "ollama"),
+}
+_REQUESTS = re.compile(r"/(?:chat/completions|responses|messages|v1beta/models|api/chat|api/generate)$")
 # A port is taken whole: what follows it must not be read as the name of a model.
 _AT_URL = re.compile(
     r"(?P<url>https?://(?P<host>\[[0-9a-f:.]+\]|[^/:@\[\]?#\s\\]+)(?P<port>:\d+(?=[/:]|$))?+(?P<path>/[^:?#@\s]*)?)"
@@ -200,7 +205,7 @@ def _at_url(wire: str, rest: str, id: str) -> tuple[Provider, str, str]:
     if found is None:
         raise ModelNotFoundError(f'"{shown(id)}" names no server; {example}')
     try:
-        return provider, checked_base_url(found["url"]), found["model"] or ""
+        return provider, _base(found["url"]), found["model"] or ""
     except UsageError as error:
         raise ModelNotFoundError(f'"{shown(id)}": {error}') from None
 
@@ -210,7 +215,10 @@ def _check_word(id: str) -> None:
     if id in NAMES:
         more = "" if id == LOCAL else f"; %kestrel models {id} lists its models"
         raise ModelNotFoundError(f'"{id}" is a provider; name a model of it, {id}:MODEL{more}')
-    family = re.match(r"[a-z]+", id.lower())
+    head, slash, name = id.partition("/")
+    if slash and head in NAMES and is_name(name) and name:
+        raise ModelNotFoundError(f'no model "{shown(id)}"; did you mean "{head}:{shown(name)}"?')
+    family = re.match(r"[a-z]+(?=[-.:_\d]|$)", id.lower())
     provider = _FAMILIES.get(family[0]) if family else None
     if provider is not None:
         raise ModelNotFoundError(f'no model "{shown(id)}"; did you mean "{provider}:{shown(id)}"?')
@@ -244,9 +252,18 @@ def shown(text: str) -> str:
 # ---- addresses in the environment ----------------------------------------------------------------------------------
 
 
+def _base(url: str) -> str:
+    """``url`` as a base URL. Raises UsageError, also for the address of a request."""
+    base = checked_base_url(url)
+    if _REQUESTS.search(base):
+        raise UsageError(f"a base URL ends before {_REQUESTS.search(base)[0]}")  # type: ignore[index]
+    return base
+
+
 def _address_in(variable: str, value: str) -> str:
     try:
-        return checked_base_url(ollama_address(value) if variable == "OLLAMA_HOST" else value)
+        value = value.strip().strip("\"'").strip()
+        return _base(ollama_address(value) if variable == "OLLAMA_HOST" else value)
     except (UsageError, ValueError) as error:
         raise UsageError(f"the environment variable {variable} is no address: {error}") from None
 

@@ -6,6 +6,7 @@ a file on this machine is.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from decimal import Decimal
@@ -117,16 +118,29 @@ def _has_prices(model_id: str) -> bool:
 def _listed(model_id: str) -> Any:
     """The model in the list, once that was read; None when it is not there.
 
-    It is looked for at the id's provider, or at the one whose address the id names.
+    It is looked for at the id's provider, also where the environment names another way to it, or at the one whose
+    address the id names.
     """
     address = _address(model_id)
     if address is None:
         return None
-    provider = None if address.url else address.provider.prices
+    named = None if address.url else address.provider.prices
     try:
-        return _snapshot.find_provider_model(address.model, None, provider, address.url)[1]
+        provider, model = _snapshot.find_provider_model(address.model, None, named, address.url)
     except (LookupError, ValueError):
         return None
+    return model if address.url is None or _is_of(provider.api_pattern, address.url) else None
+
+
+def _is_of(pattern: str, url: str) -> bool:
+    """True where ``pattern``, which is a beginning, ends with the host of ``url`` or behind it."""
+    found = re.match(pattern, url)
+    end = url.find("/", url.find("//") + 2)
+    host = url if end < 0 else url[:end]
+    if found is None:
+        return False
+    rest = host[found.end() :].partition(":")[0]
+    return not rest or (found[0].endswith(".") and rest.isalpha())
 
 
 def _cost(model: Any, usage: Usage) -> float | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 ApiKey = str | Callable[[], str | None] | None
 MAX_PAGES: Final = 50  # of a listing of models
+DETAILS_S: Final = 8.0  # for details that need a request for each model, and how many go at once
+AT_ONCE: Final = 8
 JSON_LINES: Final = ("ollama",)  # formats whose streams begin with a brace
 _COMMON: Final = {
     "content-type": "application/json",
@@ -62,7 +66,7 @@ class RemoteModel:
         self._base_url = checked_base_url(base_url)
         self._name = name or info.provider
         self._api_key = api_key
-        self._key_names = key_names
+        self._key_names = () if getattr(api_key, "knows_all", False) else key_names
         self._own_headers = _checked(headers or {})
         self._own_secrets = tuple(
             value for name, value in self._own_headers.items() if looks_like_key(name.replace("-", "_"))
@@ -228,12 +232,34 @@ class RemoteModel:
             if page is None:
                 break
         if isinstance(self._wire, TellingWire):
-            found = [await self._detailed(model, self._wire) for model in found]
+            found = await self._all_detailed(found, self._wire)
         prefix = self._info.id.removesuffix(self._model)
         return [replace(model, id=prefix + model.id, provider=self._info.provider) for model in found]
 
     async def _page(self, page: str | None) -> tuple[tuple[ModelInfo, ...], str | None]:
-        return self._wire.models(await self._json("GET", WireRequest(path=self._wire.models_path(page), body=b"")))
+        told = await self._json("GET", WireRequest(path=self._wire.models_path(page), body=b""))
+        if not isinstance(told, Mapping) or not any(
+            value is None or isinstance(value, list) for value in told.values()
+        ):
+            raise self._no_list()
+        return self._wire.models(told)
+
+    def _no_list(self) -> ModelRequestError:
+        return ModelRequestError(f"{self._name} did not answer with a list of models; check the base URL")
+
+    async def _all_detailed(self, found: list[ModelInfo], wire: TellingWire) -> list[ModelInfo]:
+        """``found`` with the details of as many as there is time for."""
+        waiting, told = iter(enumerate(found)), list(found)
+
+        async def work() -> None:
+            for place, model in waiting:
+                told[place] = await self._detailed(model, wire)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as workers:
+                for _ in range(min(AT_ONCE, len(found))):
+                    workers.create_task(work())
+        return told
 
     async def _detailed(self, model: ModelInfo, wire: TellingWire) -> ModelInfo:
         """``model`` with what a second request tells; one that the server can't tell of stays as listed."""
@@ -252,9 +278,7 @@ class RemoteModel:
                     raise await self._refusal(answer, path, secrets)
                 return loads((await answer.whole()).decode("utf-8", "replace"))
             except CodecError:
-                raise ModelRequestError(
-                    f"{self._name} did not answer with a list of models; check the base URL"
-                ) from None
+                raise self._no_list() from None
             except ModelRequestError as error:
                 raise _dressed(error, answer, secrets) from None
 

@@ -42,6 +42,7 @@ class CompletionResponse:
     """What a model answered. ``parts`` is authoritative; left empty, it is built from the flat fields.
 
     ``finish_reason`` is "stop", "tool_calls", "length", "content_filter", "error" or the provider's own word.
+    ``recorded``: it is played, and ``cost`` is what it had cost in US dollars, None where that was not known.
     """
 
     content: str = ""
@@ -51,6 +52,8 @@ class CompletionResponse:
     finish_reason: str = "stop"
     parts: tuple[Part, ...] = ()
     provider: str | None = None
+    recorded: bool = False
+    cost: float | None = None
 
     def __post_init__(self) -> None:
         if not self.parts:

@@ -21,7 +21,6 @@ from ..protocol.sessions import (
     PermissionRule,
     SessionDetail,
     SessionSummary,
-    Usage,
 )
 from ..protocol.tools import ToolSchema
 from .call_host import CallSettings
@@ -29,7 +28,7 @@ from .context_care import ContextCare
 from .few_tools import few_tools
 from .keeper import SessionKeeper
 from .listeners import EventListener, Listeners
-from .models import CompletionRequest, ModelRegistry
+from .models import CompletionRequest, CompletionResponse, ModelRegistry
 from .permissions import ModelRule
 from .prompts import default_system_prompt
 from .retry import RetryOptions
@@ -201,14 +200,15 @@ class SessionHost:
         """Add a permission rule for this session; one that is there already becomes the last."""
         self._state.rules = [*(known for known in self._state.rules if known != rule), rule]
 
-    def add_usage(self, usage: Usage) -> float | None:
+    def add_usage(self, response: CompletionResponse) -> float | None:
         """Count one reply of the run's model; returns what the run cost so far, in US dollars where that is known."""
-        model, price = self._run_model or self.model, self._services.price
+        model, usage = self._run_model or self.model, response.usage
+        price = None if response.recorded else self._services.price
         self._state.usage = self._state.usage + usage
-        cost = price(model, usage) if price else None
+        cost = price(model, usage) if price else response.cost
         for spending in (self._state.spending, self._run_spending):
             spending.price_again(price)
-            spending.add(model, usage, cost)
+            spending.add(model, usage, cost, final=response.recorded)
         return self.run_cost
 
     @property

@@ -19,6 +19,7 @@ class Spending:
 
     def __init__(self, entries: Iterable[ModelUsage] = ()) -> None:
         self._entries = {entry.model: entry for entry in entries}
+        self._final: set[str] = set()  # models with a reply whose price will not become known
 
     @property
     def entries(self) -> tuple[ModelUsage, ...]:
@@ -30,10 +31,15 @@ class Spending:
         """All tokens together."""
         return sum((entry.usage for entry in self._entries.values()), Usage())
 
-    def add(self, model: str, usage: Usage, cost: float | None) -> None:
-        """Count one reply of ``model``. A server that says nothing of tokens leaves nothing to count."""
+    def add(self, model: str, usage: Usage, cost: float | None, *, final: bool = False) -> None:
+        """Count one reply of ``model``; ``final``: an unknown cost of it stays unknown.
+
+        A server that says nothing of tokens leaves nothing to count.
+        """
         if usage == Usage():
             return
+        if final and cost is None:
+            self._final.add(model)
         entry = self._entries.get(model) or ModelUsage(model=model)
         self._entries[model] = replace(
             entry,
@@ -45,6 +51,8 @@ class Spending:
     def price_again(self, price: Price | None) -> None:
         """Try once more to price what had no price."""
         for entry in self.entries if price else ():
+            if entry.model in self._final:
+                continue
             if entry.unpriced != Usage() and price and (cost := price(entry.model, entry.unpriced)) is not None:
                 self._entries[entry.model] = replace(entry, cost=entry.cost + cost, unpriced=Usage())
 

@@ -20,7 +20,8 @@ from kestrel_nb import (
     tool,
 )
 from kestrel_nb.protocol.messages import TextPart, create_message
-from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.protocol.sessions import ModelInfo, Usage
+from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
 from kestrel_nb.runtime.run import RunOptions
 from kestrel_nb.testing import Reply, ScriptedModel
 
@@ -295,3 +296,36 @@ async def test_a_request_that_got_no_reply_is_told(path: Path) -> None:
         await session.start("two", options=RunOptions(tools=()))
     (miss,), _, _ = await replay(path, prompts=["one"])
     assert 'no reply to it was recorded, since that run failed or was stopped: "one"' in str(miss)
+
+
+class Billed:
+    """A model of a provider that has prices."""
+
+    info = ModelInfo(id="openai:gpt-4o", provider="openai")
+
+    async def generate(self, request: CompletionRequest, on_delta: Any = None) -> CompletionResponse:
+        return CompletionResponse(content="ok", usage=Usage(input_tokens=1_000, output_tokens=10))
+
+
+async def test_what_a_reply_cost_is_played_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices change, and the extra may not be there."""
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    async with Kestrel(workspace=path.parent, model=Billed(), cassette=Cassette(path, "record")) as app:
+        first = await app.ask("go")
+    assert first.cost == pytest.approx(0.0026)
+    for unknown in (False, True):
+        if unknown:
+            rewrite(path, path_text(path).replace('"cost": ', '"lost": '))
+        async with Kestrel(workspace=path.parent, model="openai:gpt-4o", cassette=Cassette(path, "replay")) as app:
+            session = app.sessions.create()
+            again = await session.start("go")
+            assert (again.cost, session.cost) == (None if unknown else first.cost,) * 2
+
+
+def path_text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def rewrite(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")

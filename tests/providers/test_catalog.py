@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from model_server import STALL, Asked, ModelServer, whole
 
 from kestrel_nb import Kestrel, KestrelConfig
 from kestrel_nb.protocol.errors import KestrelError, ModelNotFoundError, ModelRequestError, UsageError
 from kestrel_nb.protocol.sessions import ModelInfo, Usage
-from kestrel_nb.providers import OpenAIChatModel
+from kestrel_nb.providers import OpenAIChatModel, remote_model
 from kestrel_nb.providers.catalog import Catalog, usable
 from kestrel_nb.providers.known import PROVIDERS, address_of, ollama_address
 from kestrel_nb.providers.prices import price
@@ -74,6 +75,11 @@ def test_what_an_id_names(id: str, provider: str, model: str, place: str) -> Non
         (":x", 'no provider ""'),
         ("gpt-4o", 'did you mean "openai:gpt-4o"?'),
         ("claude-x", 'did you mean "anthropic:claude-x"?'),
+        ("o3-mini", 'did you mean "openai:o3-mini"?'),
+        ("llama3.2:3b", 'no provider "llama3.2"'),
+        ("llama3.2", 'did you mean "ollama:llama3.2"?'),
+        ("openai/gpt-4o", 'did you mean "openai:gpt-4o"?'),
+        ("openai+https://h.example/v1/chat/completions:m", "ends before /chat/completions"),
         ("local:", "local:PATH.gguf"),
         ("openai:a b", "no spaces"),
         ("openai:a\nb", "no spaces"),
@@ -187,6 +193,12 @@ def test_the_environment_names_another_address(monkeypatch: pytest.MonkeyPatch) 
     assert after is not before
     assert after is catalog.resolve("openai:m")
     assert address_of("openai-responses:m").base_url == "http://proxy.example/v1"  # type: ignore[union-attr]
+    for written in ('"http://proxy.example/v1"', " 'http://proxy.example/v1/' ", "http://proxy.example/v1\n"):
+        monkeypatch.setenv("OPENAI_BASE_URL", written)
+        assert address_of("openai:m").base_url == "http://proxy.example/v1"  # type: ignore[union-attr]
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1/chat/completions")
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL is no address: a base URL ends before /chat/completions"):
+        catalog.resolve("openai:m")
     monkeypatch.setenv("OPENAI_BASE_URL", "  ")
     assert address_of("openai:m").base_url == "https://api.openai.com/v1"  # type: ignore[union-attr]
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "nonsense")
@@ -297,6 +309,40 @@ async def test_a_listing_teaches_models_made_before_and_later(server: Any) -> No
     assert fresh is not None
     assert fresh.info.context_window == 32768
     assert [info.id for info in catalog.listed] == [info.id for info in found]
+
+
+@pytest.mark.parametrize("body", [None, [1, 2], "models", {"data": "none"}, {"error": {"message": "no"}}, {}])
+async def test_what_is_no_list_is_told(server: Any, body: Any) -> None:
+    server.body = body
+    with pytest.raises(ModelRequestError, match="did not answer with a list of models"):
+        await Catalog().list(f"openai+{server.url}")
+
+
+async def test_a_long_list_is_whole_and_names_each_model_once(server: Any) -> None:
+    server.body = {"data": [{"id": f"model-{number}"} for number in range(10_000)] * 2}
+    found = await Catalog().list(f"openai+{server.url}")
+    assert len(found) == len({info.id for info in found}) == 10_000
+    server.body = {"data": []}
+    assert await Catalog().list(f"openai+{server.url}") == []
+
+
+async def test_details_of_many_models_are_asked_for_together_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    details = whole({"model_info": {"general.architecture": "llama", "llama.context_length": 8192}})
+
+    def reply(asked: Asked) -> Any:
+        if asked.method == "GET":
+            return whole({"models": [{"name": f"m{number}"} for number in range(40)]})
+        return STALL if asked.json["model"] == "m39" else details
+
+    monkeypatch.setattr(remote_model, "DETAILS_S", 2.0)
+    async with ModelServer([lambda asked: [reply(asked)]]) as running:
+        monkeypatch.setenv("OLLAMA_HOST", running.url)
+        found = {info.id: info.context_window for info in await Catalog().list("ollama")}
+    assert len(found) == 40
+    assert found.pop("ollama:m39") is None
+    assert set(found.values()) == {8192}
 
 
 async def test_names_that_nobody_could_type_are_not_listed(server: Any) -> None:

@@ -1,7 +1,9 @@
 """Where a key comes from, where it goes and where it does not, and that it is masked wherever it came from."""
 
+import asyncio
 import json
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ from stage import FunctionTool, Stage
 
 from kestrel_nb import Kestrel, ModelRequestError
 from kestrel_nb.protocol.messages import create_message
-from kestrel_nb.providers import OpenAIChatModel
+from kestrel_nb.providers import OpenAIChatModel, keys
 from kestrel_nb.providers.catalog import Catalog
 from kestrel_nb.providers.keys import KeySource, host_variable, how_to_set, keyring_user
 from kestrel_nb.providers.known import PROVIDERS, Address, address_of
@@ -142,6 +144,86 @@ def test_a_keyring_is_not_asked_before_a_request_nor_twice_for_nothing(monkeypat
     assert fake.asked == ["ollama"]
 
 
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ('"sk-quoted-0123456789"', "quotation marks"),
+        ("\u201csk-quoted-0123456789\u201d", "quotation marks"),
+        ("Bearer sk-header-0123456789", "a word before the key"),
+        ("authorization: bearer sk-header-0123456789", "a word before the key"),
+        ("OPENAI_API_KEY=sk-line-0123456789", "a name and = before the key"),
+        ("export OPENAI_API_KEY=sk-line-0123456789", "a name and = before the key"),
+        ("sk-two-0123\nlines-0123456789", "no key has"),
+        ("sk-head\r\nX-Evil: 0123456789", "no key has"),
+        ("sk-blank 0123456789", "no key has"),
+        ("sk-\u200bhidden-0123456789", "no key has"),
+        ("sk-short\u20260123456789", "no key has"),
+        ("<your-key-0123456789>", "no key has"),
+    ],
+)
+def test_a_key_that_was_copied_badly_is_told_and_not_sent(
+    value: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(place: str) -> None:
+        with pytest.raises(ModelRequestError) as raised:
+            source("openai:m")()
+        assert str(raised.value).startswith(f"{place} holds ")
+        assert says in str(raised.value)
+        assert "0123456789" not in str(raised.value)
+        assert (raised.value.retryable, raised.value.code) == (False, "no_api_key")
+
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    refused("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    install(monkeypatch, {("kestrel-nb", "openai"): value})
+    refused("the keyring's openai")
+
+
+@pytest.mark.parametrize("value", ["dGVzdC1rZXk9PQ==", "abc=def-0123", "key.with/odd+signs~0123", " sk-spaces-0123\n"])
+def test_what_may_be_a_key_is_one(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    assert source("openai:m")() == value.strip()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), OSError("no bus"), ValueError("locked")])
+def test_a_keyring_that_fails_has_no_key(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(FakeKeyring):
+        def get_password(self, service: str, user: str) -> str | None:
+            raise error
+
+    monkeypatch.setitem(sys.modules, "keyring", Failing({}))
+    with pytest.raises(ModelRequestError, match="no key for openai"):
+        source("openai:m")()
+    assert source("ollama:m")() is None
+
+
+async def test_nobody_waits_for_a_keyring_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    class Hanging(FakeKeyring):
+        def get_password(self, service: str, user: str) -> str | None:
+            self.asked.append(user)
+            release.wait(30)
+            return None
+
+    fake = Hanging({})
+    monkeypatch.setitem(sys.modules, "keyring", fake)
+    monkeypatch.setattr(keys, "UNLOCK_S", 0.2)
+    monkeypatch.setattr(keys, "GLANCE_S", 0.2)
+    try:
+        async with asyncio.timeout(10):
+            needed = source("openai:m")
+            with pytest.raises(ModelRequestError, match=r"keyring .* did not answer .* set OPENAI_API_KEY"):
+                await needed.prepare()
+            for id in ("ollama:m", "openai+http://h.example/v1:m"):
+                key = source(id)
+                await key.prepare()
+                assert key() is None  # nor is it asked in the event loop
+    finally:
+        release.set()
+    assert fake.asked == ["openai", "ollama", "h.example"]
+
+
 # ---- where it goes, and where it does not show ---------------------------------------------------------------------
 
 
@@ -199,6 +281,32 @@ async def test_the_key_goes_where_the_environment_sends_it(monkeypatch: pytest.M
         f"Bearer {VENDOR}",
     )
     assert json.loads(request.content)["model"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("id", "path"),
+    [
+        ("openai+https://api.openai.com/v1:m", "/chat/completions"),
+        ("openai-responses+https://API.OpenAI.com/v1:m", "/responses"),
+        ("anthropic+https://api.anthropic.com:m", "/v1/messages"),
+        ("gemini+https://generativelanguage.googleapis.com:m", ""),
+    ],
+)
+async def test_a_vendors_address_in_an_id_gets_no_key_that_is_for_another_server(
+    id: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key may be the one of a gateway that the environment names; the id may stand in a stranger's cell."""
+    for provider in PROVIDERS.values():
+        for name in provider.key_variables:
+            monkeypatch.setenv(name, VENDOR)
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
+    model: Any = Catalog().resolve(id)
+    model._transport = Sent(401, {"error": {"message": "who are you"}})
+    with pytest.raises(ModelRequestError, match="set KESTREL_API_KEY_"):
+        await model.generate(REQUEST)
+    (request,) = model._transport.requests
+    assert path in str(request.url)
+    assert VENDOR not in repr(request.headers.raw) + str(request.url)
 
 
 async def test_a_key_given_in_code_or_by_the_keyring_is_masked_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,21 @@ def test_tokens_that_do_not_add_up_have_no_price(usage: Usage) -> None:
     assert price("openai:gpt-4o", usage) is None
 
 
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://api.openai.com:443/v1", True),
+        ("https://api.openai.com.evil.example/v1", False),
+        ("https://api.openai.community/v1", False),
+        ("https://evil.example/api.openai.com", False),
+        ("https://my.gateway/v1", False),
+    ],
+)
+def test_a_server_whose_name_merely_begins_like_a_vendors_has_no_known_price(url: str, known: bool) -> None:
+    assert price(f"openai+{url}:gpt-4o", Usage(input_tokens=1_000_000)) == (2.5 if known else None)
+
+
 def test_a_file_on_this_machine_costs_nothing() -> None:
     assert price("local:smollm2", Usage(input_tokens=1000, output_tokens=5)) == 0.0
     assert price("local:smollm2", Usage()) is None
