@@ -6,6 +6,7 @@ from typing import Any
 
 from ..protocol.errors import UsageError
 from ..protocol.sessions import Usage
+from ..runtime.forking import fork_title
 from ..runtime.session import AgentSession
 from .command import Command, Text
 from .handle import RunHandle
@@ -92,13 +93,22 @@ def _sum(rows: list[_Used]) -> _Used:
 
 
 def _sessions_here(state: NotebookState, current: AgentSession | None) -> list[AgentSession]:
-    """The current session, and those of its workspace that have used anything, the one used last first."""
+    """The current session, and those of its workspace that have used anything, the one used last first.
+
+    Through a cassette only those of this kernel: what earlier ones have left is not in it.
+    """
+    recorded = state.cassettes.are_used(state.app)
     workspace = current.workspace if current is not None else state.app.workspace
     sessions = [state.app.sessions.get(summary.id) for summary in state.app.sessions.list()]
     return [
         session
         for session in sessions
-        if session is current or (session.workspace == workspace and session.usage.total_tokens)
+        if session is current
+        or (
+            session.workspace == workspace
+            and session.usage.total_tokens
+            and (state.runs.of(session.id) or not recorded)
+        )
     ]
 
 
@@ -139,11 +149,14 @@ async def _fork(state: NotebookState, words: list[str]) -> Text:
     source = await _session(state, name)
     if source.is_running:
         raise UsageError("the session is running; wait for its end, or stop it with %kestrel cancel")
+    title = None
+    if state.cassettes.are_used(state.app):
+        title = fork_title(source.title, {each.title for each in _sessions_here(state, source)})
     if rest is None:
-        fork = state.app.sessions.fork(source.id)
+        fork = state.app.sessions.fork(source.id, title=title)
     else:
         state.must_be_free(rest)
-        fork = state.app.sessions.fork(source.id, new_id=state.names.free_id(state.app, rest))
+        fork = state.app.sessions.fork(source.id, new_id=state.names.free_id(state.app, rest), title=title)
         state.names.take(rest, fork)
     state.go_on_with(fork)
     await fork.drain()

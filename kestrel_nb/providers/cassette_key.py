@@ -184,7 +184,7 @@ class Canonical:
     def _any(self, text: str, *, quoted: bool = False) -> str:
         # Keys by their spelling too: what a tool said is cleaned in that way before it is recorded.
         cleaned = clean(without_credentials(text), self._places, self._masker, quoted=quoted)
-        return _OWN_ID.sub("⟦id⟧", cleaned.replace(":json⟧", "⟧"))
+        return _OWN_ID.sub("⟦id⟧", cleaned)
 
 
 def link(before: bytes, said: Said) -> bytes:

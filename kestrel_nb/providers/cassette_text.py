@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from ..runtime.secrets import MASK, Masker
 from ..runtime.store_place import store_folder
@@ -20,14 +21,26 @@ from ..sandbox.headers import is_secret_header
 
 WINDOW: Final = 4096  # characters around a cut: longer than any key or path
 
-_TOKEN = re.compile(r"⟦(?P<name>workspace|store|temp|home|⟦)(?P<json>:json)?⟧")
-_FOLDER = re.compile(r"⟦(?:workspace|store|temp|home)(?::json)?⟧")
+# How a path is written inside other text: as JSON, as JSON of ASCII alone, and in a URL.
+_FORMS: Final[Mapping[str, Callable[[str], str]]] = {
+    "json": lambda path: json.dumps(path, ensure_ascii=False)[1:-1],
+    "ascii": lambda path: json.dumps(path)[1:-1],
+    "url": quote,
+}
+_FORM = f"(?::(?:{'|'.join(_FORMS)}))?"
+_TOKEN = re.compile(rf"⟦(?P<name>workspace|store|temp|home|⟦)(?::(?P<form>{'|'.join(_FORMS)}))?⟧")
+_FOLDER = re.compile(rf"⟦(?:workspace|store|temp|home){_FORM}⟧")
 _CREDENTIALS = re.compile(
     r"(?P<head>\b(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest|apikey)\s+)?"
     r"|\b(?:set-)?cookie[\"']?\s*[:=]\s*[\"']?|\bx-(?:api-key|goog-api-key|auth-token)[\"']?\s*[:=]\s*[\"']?"
     r"|\bbearer\s+)(?P<value>(?!(?:bearer|basic|token|digest|apikey)\s)[^\s\"',;]{6,})"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|nvapi)[-_][A-Za-z0-9][\w-]{15,}|\bAIza[\w-]{20,}",
     re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(?<=://)([^\s/@:\"'<>]*:)[^\s/?#@\"'<>]+(?=@)")
+_HINTS: Final = (
+    *("authorization", "cookie", "x-api-key", "x-goog-api-key", "x-auth-token", "bearer", "aiza"),
+    *(f"{start}{mark}" for start in ("sk", "pk", "rk", "xai", "hf", "ghp", "nvapi") for mark in "-_"),
 )
 
 
@@ -44,19 +57,25 @@ class Places:
         self._folders = {name: folder.rstrip("/\\") for name, folder in folders.items() if _is_telling(folder)}
         plain: dict[str, str] = {}
         quoted: dict[str, str] = {}
+        formed: dict[str, str] = {}
         for name, folder in self._folders.items():
-            for form in dict.fromkeys((folder, os.path.realpath(folder))):
-                plain.setdefault(form, name)
-                quoted.setdefault(_quoted(form), name)
+            for path in dict.fromkeys((folder, os.path.realpath(folder))):
+                plain.setdefault(path, name)
+                quoted.setdefault(_quoted(path), name)
+                for form, write in _FORMS.items():
+                    formed.setdefault(write(path), f"{name}:{form}")
         absent = [name for name in folders if name not in self._folders]
-        self._quoted = _pattern(quoted, absent), quoted
-        both = {**{form: f"{name}:json" for form, name in quoted.items()}, **plain}
-        self._plain = _pattern(both, absent), both
+        self._bracket = re.compile(rf"⟦(?!(?:{'|'.join(absent)}){_FORM}⟧)" if absent else "⟦")
+        self._quoted, self._plain = _rows({**formed, **quoted}), _rows({**formed, **plain})
 
     def hide(self, text: str, *, quoted: bool = False) -> str:
         """``text`` with names for the folders. ``quoted``: it is JSON, in which a path is escaped."""
-        pattern, names = self._quoted if quoted else self._plain
-        return pattern.sub(lambda found: f"⟦{names.get(found[0], '⟦')}⟧", text)
+        if "⟦" in text:  # those of folders that are absent here were read and left alone
+            text = self._bracket.sub("⟦⟦⟧", text)
+        for form, pattern, name in self._quoted if quoted else self._plain:
+            if form in text:
+                text = pattern.sub(name, text)
+        return text
 
     def show(self, text: str, *, quoted: bool = False) -> str:
         """``text`` with the folders of this machine for their names."""
@@ -67,7 +86,9 @@ class Places:
             path = "⟦" if found["name"] == "⟦" else self._folders.get(found["name"])
             if path is None:
                 return found[0]
-            return _quoted(path) if quoted or found["json"] else path
+            if found["form"]:
+                return _FORMS[found["form"]](path)
+            return _quoted(path) if quoted else path
 
         return _TOKEN.sub(folder, text)
 
@@ -82,7 +103,7 @@ def _is_telling(folder: str) -> bool:
 
 
 def _quoted(path: str) -> str:
-    return json.dumps(path, ensure_ascii=False)[1:-1]
+    return _FORMS["json"](path)
 
 
 def anywhere(text: str) -> str:
@@ -90,15 +111,25 @@ def anywhere(text: str) -> str:
     return _FOLDER.sub("⟦folder⟧", text)
 
 
-def _pattern(names: Mapping[str, str], absent: Sequence[str]) -> re.Pattern[str]:
-    """Finds ``names`` and the brackets of names; those of folders that are ``absent`` here were read and left alone."""
-    forms = "|".join(re.escape(form) for form in sorted(names, key=len, reverse=True))
-    bracket = rf"⟦(?!(?:{'|'.join(absent)})(?::json)?⟧)" if absent else "⟦"
-    return re.compile(rf"(?<!\w)(?:{forms})(?![\w-])|{bracket}" if forms else bracket)
+def _rows(names: Mapping[str, str]) -> list[tuple[str, re.Pattern[str], str]]:
+    """Each folder, how it is found as a whole, and what stands for it; the longest first, since it may lie in another.
+
+    The patterns begin with what they look for: so large texts are searched many times faster.
+    """
+    rows = []
+    for form in sorted(names, key=len, reverse=True):
+        whole = re.escape(form)
+        rows.append((form, re.compile(rf"{whole}(?<!\w{whole})(?![\w-])"), f"⟦{names[form]}⟧"))
+    return rows
 
 
 def without_credentials(text: str) -> str:
     """``text`` of a tool without what stands behind Authorization and the like or is spelt like a key."""
+    if "://" in text:
+        text = _URL_PASSWORD.sub(rf"\1{MASK}", text)
+    lowered = text.lower()  # plain searches are many times faster than the pattern, and nearly always find nothing
+    if not any(hint in lowered for hint in _HINTS):
+        return text
     return _CREDENTIALS.sub(lambda found: (found["head"] or "") + MASK, text)
 
 

@@ -122,6 +122,7 @@ CELLS = [
     "%kestrel fork copy",
     "%%kestrel\nhello in the copy",
     "%%kestrel\nsay again: {hello}",
+    "%kestrel usage",
     "%%kestrel -m openai+http://127.0.0.1:PORT/v1:tiny\nhello over there",
 ]
 

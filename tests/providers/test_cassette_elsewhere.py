@@ -1,11 +1,13 @@
 """Cassettes where something else is at hand: other folders, rules, files, and programs around the run."""
 
 import asyncio
+import json
 import shutil
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from cassette_stage import Counted, play, record, replay, told
@@ -329,3 +331,22 @@ def path_text(path: Path) -> str:
 
 def rewrite(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
+
+
+async def test_a_folder_is_known_in_each_spelling(path: Path) -> None:
+    """A tool that runs again names its folder as it does here, in JSON, in JSON of ASCII alone or in a URL."""
+
+    def spelt(folder: Path) -> Counted:
+        place = str(folder / "data set" / "a.csv")
+        said = " and ".join((place, json.dumps(place), json.dumps(place, ensure_ascii=False), f"file://{quote(place)}"))
+        options = {"permission": "auto", "deterministic": True}
+        return Counted("where", lambda args: ToolExecutionResult(content=said), **options)
+
+    here, there = path.parent / 'jörg "1"', path.parent / "elsewhere" / "日本 語"
+    there.parent.mkdir()
+    replies = [Reply(tool_calls=[("where", {"n": 1})]), f"It is {quote(str(here))}."]
+    await record(path, replies, [spelt(here)], folder=here)
+    for form in (str(here), json.dumps(str(here))[1:-1], quote(str(here)), "jörg", "j%C3%B6rg", "j\\u00f6rg"):
+        assert form not in path_text(path)
+    (again,), _, _ = await replay(path, [spelt(there)], folder=there)
+    assert again.text == f"It is {quote(str(there))}."

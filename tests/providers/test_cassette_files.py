@@ -263,6 +263,8 @@ def test_a_key_over_several_pieces_is_masked_in_one_of_them() -> None:
         ("curl -H 'X-Api-Key: 1234567890'", "curl -H 'X-Api-Key: ***'"),
         ("Set-Cookie: sid=abcdef; Path=/", "Set-Cookie: ***; Path=/"),
         ("use sk-abcdefghijklmnop1234 now", "use *** now"),
+        ("origin https://me:hunter2@host.example/x.git (fetch)", "origin https://me:***@host.example/x.git (fetch)"),
+        ("postgres://:pw@db, http://h:80/a@b", "postgres://:***@db, http://h:80/a@b"),
         ("the author said: bears are fine", "the author said: bears are fine"),
     ],
 )
