@@ -1,5 +1,6 @@
 """Approval questions in a terminal, in IPython and by ``run_sync``, driven by keys: what is typed later is not lost."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,14 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[pexpect
         say(child, "%kestrel use app")
         yield child
     finally:
-        child.close(force=True)
+        end(child)
+
+
+def end(child: pexpect.spawn) -> None:
+    """Kill it and wait: ``close`` itself gives a busy machine a tenth of a second for that."""
+    child.kill(signal.SIGKILL)
+    child.wait()
+    child.close()
 
 
 def say(child: pexpect.spawn, line: str, answer: str = "") -> None:
@@ -146,5 +154,5 @@ def test_run_sync_leaves_the_next_line_alone(tmp_path: Path, keys: str, ends: st
         child.expect("typed: hello there")
         child.expect(pexpect.EOF)
     finally:
-        child.close(force=True)
+        end(child)
     assert ran(tmp_path) is runs
