@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .http import Transport
 
 
-class _VendorModel(RemoteModel):
+class _VendorModel(RemoteModel, ABC):
     """The model that its vendor, or the server at ``base_url``, calls ``model``.
 
     ``api_key`` is a key or a function that gives one, asked with each request. Without it the environment is read, but
@@ -79,8 +80,8 @@ class _VendorModel(RemoteModel):
             stream=stream,
         )
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
-        raise NotImplementedError
+    @abstractmethod
+    def _make_wire(self, model: str, **options: Any) -> Wire: ...
 
 
 class OpenAIChatModel(_VendorModel):
