@@ -49,12 +49,15 @@ def result_of(entry: Mapping[str, Any], places: Places) -> Played:
     content = entry.get("content")
     if not isinstance(content, str):
         raise CodecError("content: must be a text")
+    images = entry.get("images", [])
+    if not isinstance(images, list):
+        raise CodecError("images: must be an array")
     return ToolExecutionResult(
         content=places.show(content),
         data=places.show_json(loose(entry.get("data"))),
         is_error=entry.get("isError") is True,
         terminate=entry.get("terminate") is True,
-        images=tuple(decode(ImagePart, image) for image in entry.get("images", ())),
+        images=tuple(decode(ImagePart, image) for image in images),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.codec import decode
+from ..protocol.errors import CodecError
 from ..protocol.sessions import ModelInfo
 from .cassette_difference import difference, not_answered, other_beginning
 from .cassette_key import Asked, digest
@@ -50,8 +51,10 @@ class Tape:
             info = decode(ModelInfo, {key: value for key, value in entry.items() if key != "kind"})
             self.models[info.id] = info
         elif kind == "tools":
-            self.tools[str(entry.get("id"))] = dict(entry.get("tools") or {})
+            self.tools[str(entry.get("id"))] = _digests(entry.get("tools"))
         elif kind in ("reply", "answer", "result"):
+            if not isinstance(entry.get("key"), str):
+                raise CodecError("key: must be a text")
             item = Item(entry, played)
             self._items.append(item)
             self._queues[_place(entry)].append(item)
@@ -116,6 +119,13 @@ class Tape:
 def tools_id(tools: Mapping[str, str]) -> str:
     """A short name for what is offered."""
     return digest(dict(tools))[:SHORT]
+
+
+def _digests(value: Any) -> Mapping[str, str]:
+    """Names of tools and their digests. Raises CodecError for something else."""
+    if not isinstance(value, Mapping):
+        raise CodecError("tools: must be an object")
+    return {name: str(told) for name, told in value.items()}
 
 
 def _first_left(queue: deque[Item] | None) -> Item | None:

@@ -188,6 +188,7 @@ def recut(pieces: Sequence[str], change: Callable[[str], str]) -> Iterator[str]:
 # ---- numbers that JSON does not have ------------------------------------------------------------------------------
 
 _NUMBER, _LITERAL = "$number", "$literal"
+_NUMBERS: Final = ("nan", "inf", "-inf")
 
 
 def strict(value: Any) -> Any:
@@ -201,10 +202,10 @@ def strict(value: Any) -> Any:
 
 
 def loose(value: Any) -> Any:
-    """What ``strict`` was given."""
+    """What ``strict`` was given; what it can't have made stays as it is."""
     if isinstance(value, Mapping):
-        if set(value) == {_NUMBER}:
+        if set(value) == {_NUMBER} and value[_NUMBER] in _NUMBERS:
             return float(value[_NUMBER])
-        inner = value[_LITERAL] if set(value) == {_LITERAL} else value
+        inner = value[_LITERAL] if set(value) == {_LITERAL} and isinstance(value[_LITERAL], Mapping) else value
         return {key: loose(item) for key, item in inner.items()}
     return [loose(item) for item in value] if isinstance(value, list) else value

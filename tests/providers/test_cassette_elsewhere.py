@@ -1,16 +1,18 @@
 """Cassettes where something else is at hand: other folders, rules, files, and programs around the run."""
 
 import asyncio
+import copy
 import json
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from cassette_stage import Counted, play, record, replay, told
+from cassette_stage import Counted, play, record, replay, told, yes
 
 from kestrel_nb import (
     BuiltInToolConfig,
@@ -21,7 +23,8 @@ from kestrel_nb import (
     ToolExecutionResult,
     tool,
 )
-from kestrel_nb.protocol.messages import TextPart, create_message
+from kestrel_nb.protocol.errors import KestrelError
+from kestrel_nb.protocol.messages import ImagePart, TextPart, create_message
 from kestrel_nb.protocol.sessions import ModelInfo, Usage
 from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
 from kestrel_nb.runtime.run import RunOptions
@@ -132,13 +135,13 @@ async def test_what_reads_the_workspace_is_played(path: Path) -> None:
 WRITES: list[Any] = [
     Reply(tool_calls=[("write_file", {"path": "n.txt", "content": "hello\n"})]),
     Reply(tool_calls=[("edit_file", {"path": "n.txt", "old_string": "hello", "new_string": "hello there"})]),
-    Reply(tool_calls=[("write_file", {"path": "long.txt", "content": "long " * 20_000})]),
-    Reply(tool_calls=[("write_file", {"path": "long.txt", "content": "other " * 20_000})]),
+    Reply(tool_calls=[("write_file", {"path": "long.txt", "content": "long\n" * 10_000})]),
+    Reply(tool_calls=[("write_file", {"path": "long.txt", "content": "other\n" * 10_000})]),
     Reply(tool_calls=[("file-write", {"path": "log.txt", "content": "a\n"})]),
     Reply(tool_calls=[("file-write", {"path": "log.txt", "content": "b\n", "append": True})]),
     "done",
 ]
-WRITTEN = {"n.txt": "hello there\n", "long.txt": "other " * 20_000, "log.txt": "a\nb\n"}
+WRITTEN = {"n.txt": "hello there\n", "long.txt": "other\n" * 10_000, "log.txt": "a\nb\n"}
 
 
 async def test_files_are_written_again_once(path: Path) -> None:
@@ -350,3 +353,43 @@ async def test_a_folder_is_known_in_each_spelling(path: Path) -> None:
         assert form not in path_text(path)
     (again,), _, _ = await replay(path, [spelt(there)], folder=there)
     assert again.text == f"It is {quote(str(there))}."
+
+
+def paths_in(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places in JSON data, those of values inside included."""
+    if before:
+        yield before
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from paths_in(item, (*before, key))
+
+
+@pytest.mark.parametrize("value", [None, -1, "x", [], {}, [[1, 2, 3]], [{"kind": "nope"}], {"$number": []}])
+async def test_a_file_that_was_spoilt_by_hand_is_one_line(path: Path, value: Any) -> None:
+    give = ToolExecutionResult(
+        content="x", data=[float("nan")], images=(ImagePart(media_type="image/png", data="AAAA"),)
+    )
+    replies = [Reply("Hi", reasoning="r", tool_calls=[("measure", {"n": 1})], usage=Usage(input_tokens=3)), "done"]
+    await record(path, replies, [Counted(give=lambda args: give)])
+    whole = path_text(path)
+    entries = [json.loads(line) for line in whole.splitlines()]
+    told = set[str]()
+    for line, entry in enumerate(entries):
+        for place in paths_in(entry):
+            changed = copy.deepcopy(entries)
+            holder = changed[line]
+            for key in place[:-1]:
+                holder = holder[key]
+            holder[place[-1]] = value
+            rewrite(path, "".join(f"{json.dumps(one)}\n" for one in changed))
+            try:
+                cassette = Cassette(path, "replay")
+                async with Kestrel(
+                    workspace=path.parent / "work", tools=[Counted()], model="m", cassette=cassette, approve=yes
+                ) as app:
+                    await app.ask("go")
+            except KestrelError as error:
+                told.add(str(error))
+            assert isinstance(cassette.unused, tuple)
+    assert told
+    assert not [text for text in told if "\n" in text]
