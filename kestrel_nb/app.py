@@ -24,6 +24,7 @@ from .runtime.app_events import AppEvents
 from .runtime.approvals import ApprovalBroker, ApprovalHandler
 from .runtime.asking import ask, text_of
 from .runtime.direct_calls import call_directly, why_not
+from .runtime.logs import without_keys
 from .runtime.manager import SessionManager, SessionManagerOptions, is_dead
 from .runtime.models import LanguageModel, ModelRegistry
 from .runtime.permissions import PermissionResolver
@@ -83,7 +84,7 @@ class Kestrel:
             raise UsageError(f'the workspace "{self.workspace}" is not a folder')
         if isinstance(store, FolderStore):
             close_off(store.folder)
-        self._logger = logger or logging.getLogger("kestrel_nb")
+        self._logger = without_keys(logger or logging.getLogger("kestrel_nb"))
         self._thread = LoopThread()
         self._ready: asyncio.Future[None] | None = None
         self.cassette = _cassette(cassette)
@@ -187,7 +188,7 @@ class Kestrel:
     def _plugin_context(self, plugin: Plugin) -> PluginContext:
         return PluginContext(
             config=self.config.plugin_config.get(plugin.name, {}),
-            logger=self._logger.getChild(plugin.name),
+            logger=without_keys(self._logger.getChild(plugin.name)),
             models=self.models,
             tools=self.tools,
             subscribe_events=self.sessions.subscribe,

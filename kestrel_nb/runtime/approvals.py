@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from ..protocol.errors import ApprovalError, KestrelError
 from ..protocol.messages import JsonObject
 from ..protocol.sessions import AnsweredBy, ApprovalDecision, ApprovalRecord, ApprovalRequest
+from .logs import without_keys
 from .signals import CancelSignal
 
 DEFAULT_TIMEOUT_S = 900.0  # the specification's approvals.timeoutMs: 15 minutes
@@ -118,7 +119,7 @@ class ApprovalBroker:
 
     def __init__(self, *, timeout_s: float | None = DEFAULT_TIMEOUT_S, logger: logging.Logger | None = None) -> None:
         self.timeout_s = timeout_s
-        self.logger = logger or logging.getLogger("kestrel_nb")
+        self.logger = without_keys(logger or logging.getLogger("kestrel_nb"))
         self._lock = threading.Lock()
         self._waiting: dict[str, _Open] = {}
         self._history: list[ApprovalRecord] = []

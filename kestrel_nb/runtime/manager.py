@@ -27,6 +27,7 @@ from .forking import fork_title, forked
 from .guards import Guards, SessionGuard, SessionGuardContext
 from .interception import Interceptor
 from .listeners import EventListener, Listeners
+from .logs import without_keys
 from .models import ModelRegistry
 from .permissions import PermissionResolver
 from .retry import RetryOptions
@@ -79,7 +80,7 @@ class SessionManager:
 
     def __init__(self, options: SessionManagerOptions) -> None:
         self._options = options
-        self._logger = options.logger
+        self._logger = without_keys(options.logger)
         self._store: SessionStore = options.store or MemorySessionStore()
         self._sessions: dict[str, AgentSession] = {}
         self._listeners: Listeners[SessionEvent] = Listeners(options.logger)

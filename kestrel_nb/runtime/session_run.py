@@ -106,7 +106,8 @@ class RunWork:
     def _fail(self, error: BaseException) -> None:
         self._answer_rest()
         # A server may echo the key that it refused, and the error ends up in a traceback below a cell.
-        error.args = tuple(self.masker.mask(part) if isinstance(part, str) else part for part in error.args)
+        for one in _chain(error):
+            one.args = tuple(self.masker.mask(part) if isinstance(part, str) else part for part in one.args)
         if isinstance(error, KestrelError):
             code, text = error.code, self.masker.mask(str(error))
         else:
@@ -121,3 +122,15 @@ class RunWork:
         self.host.leave_questions()
         for call in self.host.unanswered():
             self.host.append(self.calls.leave(call, RUN_ENDED, "not_run").message)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and those that it came from; a traceback shows them all."""
+    found, waiting = list[BaseException](), [error]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.append(one)
+            waiting += [other for other in (one.__cause__, one.__context__) if other is not None]
+            waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+    return found

@@ -12,9 +12,10 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from ..protocol.errors import CancelledByUser
+from .logs import without_keys
 
 T = TypeVar("T")
-logger = logging.getLogger(__name__)
+logger = without_keys(logging.getLogger(__name__))
 
 
 class SelfCancelled(RuntimeError):

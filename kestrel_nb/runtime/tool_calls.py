@@ -32,6 +32,7 @@ from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
 from .execution import Failure, Outcome, Stopped, execute, in_daemon_thread
 from .interception import AROUND, Intercepted, Interceptor, Played, otherwise
+from .logs import without_keys
 from .permissions import decide, default_permission
 from .signals import CancelSignal, until_cancelled
 from .tools import RepeatingTool, Tool, ToolContext, ToolExecutionResult
@@ -360,7 +361,7 @@ class ToolCalls:
             session=self.host,
             call_id=call.id,
             signal=self.signal,
-            logger=self.settings.logger.getChild(call.name),
+            logger=without_keys(self.settings.logger.getChild(call.name)),
             preview=preview,
             on_progress=progress,
             on_todos=todos,
