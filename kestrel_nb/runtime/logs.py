@@ -13,7 +13,10 @@ class _Keys(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, masked."""
         mask = Masker.from_environment().mask
-        message = record.getMessage()
+        try:
+            message = record.getMessage()
+        except Exception:  # arguments that don't fit: the handler says so, as it does of every record
+            return True
         if (masked := mask(message)) != message:
             record.msg, record.args = masked, None
         if record.exc_info and record.exc_info[0] is not None:
