@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
@@ -62,6 +63,7 @@ class Cassette:
         self._origins: dict[str, str] = {}  # call id -> the reply that asked for it, and its place in there
         self._begun = False
         self._why_not = ""
+        self._guard = threading.RLock()  # a tool may run a session in a thread of its own
         self.note = ""
 
     # ---- the file ---------------------------------------------------------------------------------------------
@@ -137,15 +139,16 @@ class Cassette:
 
     def _write(self, entry: Entry, model: str) -> None:
         """Append ``entry``. Raises StoreError, UsageError when the file can only be read."""
-        if not self._file.writable:
-            raise UsageError(self._why_not or f"{self.path} is not open for recording")
-        if not self._begun:
-            self._file.begin_anew()
-            header = {"kestrel": "cassette", "version": VERSION, "madeBy": _made_by()}
-            self._file.write({**header, "model": model} if model else header)
-            self._begun = True
-        self._file.write(entry)
-        self._open_tape.add(entry, played=True)
+        with self._guard:
+            if not self._file.writable:
+                raise UsageError(self._why_not or f"{self.path} is not open for recording")
+            if not self._begun:
+                self._file.begin_anew()
+                header = {"kestrel": "cassette", "version": VERSION, "madeBy": _made_by()}
+                self._file.write({**header, "model": model} if model else header)
+                self._begun = True
+            self._file.write(entry)
+            self._open_tape.add(entry, played=True)
 
     @property
     def _open_tape(self) -> Tape:
@@ -203,17 +206,18 @@ class Cassette:
 
     def take_reply(self, asked: Asked, workspace: str) -> tuple[CompletionResponse, list[TokenDelta]] | None:
         """The next recorded reply and its pieces, None when none is left. Raises ModelRequestError."""
-        places = self._desk(workspace).places
-        item = self._open_tape.next("reply", asked.key) if self.plays else None
-        if item is None:
-            return None
-        try:
-            response, deltas = response_of(item.entry, places), deltas_of(item.entry, places)
-        except CodecError as error:
-            raise self._damaged(error) from None
-        item.played = True
-        self._note_origins(asked, response)
-        return response, deltas
+        with self._guard:
+            places = self._desk(workspace).places
+            item = self._open_tape.next("reply", asked.key) if self.plays else None
+            if item is None:
+                return None
+            try:
+                response, deltas = response_of(item.entry, places), deltas_of(item.entry, places)
+            except CodecError as error:
+                raise self._damaged(error) from None
+            item.played = True
+            self._note_origins(asked, response)
+            return response, deltas
 
     def _note_origins(self, asked: Asked, response: CompletionResponse) -> None:
         for place, call in enumerate(response.tool_calls):
@@ -263,12 +267,13 @@ class Cassette:
 
     def answer(self, call: Intercepted) -> PlayedAnswer | None:
         """The recorded answer to the question about exactly this call. What it lets run has a recorded result too."""
-        found = self._next_answer(call)
-        if found is None:
-            return None
-        item, decision = found
-        item.played = True
-        return PlayedAnswer(decision=decision, recorded_by=who(item.entry))
+        with self._guard:
+            found = self._next_answer(call)
+            if found is None:
+                return None
+            item, decision = found
+            item.played = True
+            return PlayedAnswer(decision=decision, recorded_by=who(item.entry))
 
     def _next_answer(self, call: Intercepted) -> tuple[Item, ApprovalDecision] | None:
         item = self._next("answer", call)
@@ -296,20 +301,21 @@ class Cassette:
 
     def result(self, call: Intercepted, *, asked: bool) -> Played | None:
         """The recorded result. Where only what is recorded is played, a call that nobody approved fails without one."""
-        item = self._next("result", call)
-        if item is None:
-            if self.mode != "replay" or asked:
-                return None
-            return Failure(
-                f"no result of exactly this call is recorded in {self.path}, so it was not run; "
-                f"to record it: %kestrel record {self.path}"
-            )
-        try:
-            played = result_of(item.entry, self._desk(call.workspace).places)
-        except CodecError as error:
-            return Failure(f"{self.path} is damaged ({error}); record again")
-        item.played = True
-        return played
+        with self._guard:
+            item = self._next("result", call)
+            if item is None:
+                if self.mode != "replay" or asked:
+                    return None
+                return Failure(
+                    f"no result of exactly this call is recorded in {self.path}, so it was not run; "
+                    f"to record it: %kestrel record {self.path}"
+                )
+            try:
+                played = result_of(item.entry, self._desk(call.workspace).places)
+            except CodecError as error:
+                return Failure(f"{self.path} is damaged ({error}); record again")
+            item.played = True
+            return played
 
     @property
     def left(self) -> frozenset[str]:

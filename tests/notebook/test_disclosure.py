@@ -1,5 +1,6 @@
 """What each level says of a value, and that nothing which a value does can break it."""
 
+import asyncio
 import collections
 import dataclasses
 import datetime
@@ -15,7 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kestrel_nb import Kestrel
 from kestrel_nb.notebook.disclosure import LEVELS, Level, brief, disclose, shape_of, type_name
+from kestrel_nb.notebook.handle import RunHandle
+from kestrel_nb.testing import ScriptedModel
 
 MARK = "SENTINEL"
 FRAME = pd.DataFrame(
@@ -413,3 +417,17 @@ def test_a_cell_stands_only_where_its_level_says(
 def test_values_are_counted_exactly(value: Any) -> None:
     told = disclose(value)
     assert told.values == len(re.findall(r"\d{3}", re.sub(r"… \d+ more|<[^>]*>", "", told.text)))
+
+
+def test_a_run_is_told_by_what_it_said_and_an_application_by_its_name() -> None:
+    async def ask() -> RunHandle:
+        async with Kestrel(model=ScriptedModel(["Rain tomorrow."])) as app:
+            handle = RunHandle(app.sessions.create())
+            handle.result = await app.ask("weather?")
+            assert disclose(app).text == "<Kestrel>"
+            assert disclose({"app": app}).text == "{'app': <Kestrel>}"
+            return handle
+
+    handle = asyncio.run(ask())
+    assert disclose(handle).text == "Rain tomorrow."
+    assert disclose(handle, "head").text == "Rain tomorrow."
