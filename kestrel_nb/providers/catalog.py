@@ -81,10 +81,10 @@ class Catalog:
             raise ModelRequestError(f"{shown(prefix)} gave no list of models within {LIST_S:.0f} s") from None
         await prices.ready()
         named = {info.id: info for info in found if is_name(info.id)}  # another could not be named anyway
-        kept = [*named.values()][:MOST]
+        kept = [self._known(info) for info in [*named.values()][:MOST]]
         for info in kept:
             self.learn(info)
-        return sorted((self._known(info) for info in kept), key=lambda info: info.id)
+        return sorted(kept, key=lambda info: info.id)
 
     def learn(self, info: ModelInfo) -> None:
         """Keep what is known of the model ``info.id``, and tell it to the one that was made already."""
@@ -94,7 +94,7 @@ class Catalog:
     @property
     def listed(self) -> tuple[ModelInfo, ...]:
         """The models that listings have found so far, sorted by id."""
-        return tuple(self._known(self._learned[id]) for id in sorted(self._learned))
+        return tuple(self._learned[id] for id in sorted(self._learned))
 
     async def usable(self) -> tuple[Usable, ...]:
         """The providers whose models can be used now, in the order of the table."""
