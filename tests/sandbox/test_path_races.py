@@ -28,17 +28,21 @@ from kestrel_nb.runtime.tools import ToolContext
 ONLY_OUTSIDE = "a-name-that-lies-outside"
 TRIES = 10_000
 LIMIT_S = 1.0  # for the tools and places beside the main ones; a slow machine makes fewer tries there
-# Exchanges pairs of names in open folders, each pair in turn, as fast as it can.
+# Exchanges pairs of names in open folders, each pair in turn, as fast as it can, with a short rest now and then: a call
+# of several steps hardly ever meets the same file in each of them otherwise. The count is odd: each rest is on the other.
 _SWAP = """
-import ctypes, os, sys
+import ctypes, os, sys, time
 exchange = ctypes.CDLL(None, use_errno=True).renameat2
 pairs = []
 for path, other in zip(sys.argv[1::2], sys.argv[2::2]):
     folder, name = os.path.split(path)
     pairs.append((os.open(folder, os.O_RDONLY), name.encode(), other.encode()))
 print("ready", flush=True)
+done = 0
 while all(not exchange(folder, one, folder, two, 2) for folder, one, two in pairs):  # RENAME_EXCHANGE
-    pass
+    done += 1
+    if done % 2001 == 0:
+        time.sleep(0.001)
 """
 
 pytestmark = [
