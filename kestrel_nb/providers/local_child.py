@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Child:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the process runs)
         self._splitter = JsonLineSplitter()
         self._lines: list[bytes] = []
+        self._sending = threading.Lock()  # a long line is written in pieces
         # -P: beside the script lie modules with the names of standard ones.
         command = [sys.executable, "-P", str(WORKER), weights.path, str(weights.context), str(weights.threads)]
         pipe = subprocess.PIPE
@@ -57,7 +59,7 @@ class Child:
         """Write one line; nothing happens when the process is gone: whoever reads notices."""
         rest = json.dumps(message).encode("ascii") + b"\n"
         assert self._process.stdin is not None
-        with suppress(OSError, ValueError):
+        with self._sending, suppress(OSError, ValueError):
             while rest:
                 rest = rest[self._process.stdin.write(rest) or 0 :]
 
@@ -73,20 +75,27 @@ class Child:
             self._lines += self._splitter.feed(data)
 
     def kill(self) -> None:
-        """End the process at once."""
-        with suppress(OSError):
-            self._process.kill()
+        """End the process at once; whoever reads its messages comes to their end."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process, collect it, and close what belongs to it. Nobody may be reading."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
 
     def last_words(self) -> str:
-        """Why the process ended, as far as that is known: what llama.cpp says, else how it ended. It is over then."""
-        try:
-            status = self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
+        """Why the process ended, as far as that is known: what llama.cpp says, else how it ended. It is closed then."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
+        self._process.kill()
+        status = self._process.wait()
         self._errors.seek(0)
         text = self._errors.read(ERROR_BYTES).decode("utf-8", "replace")
-        self._close()
+        self.close()
         found = _LOGGED.search(text)
         if found:
             return _WHERE.sub("", found[1]).strip()
@@ -94,12 +103,6 @@ class Child:
             return f"its process was ended by {_signal_name(-status)}"
         lines = text.strip().splitlines()
         return lines[-1].strip() if lines else f"its process ended with status {status}"
-
-    def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
 
 
 def _signal_name(number: int) -> str:

@@ -85,6 +85,8 @@ class Engine:
                 self._child.kill()
         if self._thread is not None:
             self._thread.join(END_S)
+            if self._child is not None and not self._thread.is_alive():
+                self._child.close()
 
     def _submit(self, job: _Job) -> None:
         with self._lock:
@@ -112,6 +114,7 @@ class Engine:
                 job.tell(error)
             except Exception as error:  # the thread must live on for the next request
                 job.tell(ModelRequestError(f"the local model failed ({type(error).__name__}: {error})"))
+                self._end_child()
             finally:
                 with self._lock:
                     self._current = None
@@ -132,10 +135,17 @@ class Engine:
         text = f'the process with "{self._weights.path}" broke off: {child.last_words()}'
         raise ModelRequestError(text, code="local_model_ended")
 
+    def _end_child(self) -> None:
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
     def _loaded(self) -> Child:
         """The process with the model loaded, started now unless it runs. Raises ModelRequestError."""
         if self._child is not None and self._child.alive:
             return self._child
+        self._end_child()
         with self._lock:
             if self._closed:
                 raise CancelledByUser("this process is ending")

@@ -7,6 +7,7 @@ tests fail.
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.metadata
 import os
 import struct
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import living, until
+from processes import living, until, zombies
 
 from kestrel_nb import ApprovalDecision, CompletionRequest, Kestrel, KestrelConfig, PermissionRule, tool
 from kestrel_nb.protocol.errors import CancelledByUser, KestrelError, MissingExtraError, ModelRequestError, UsageError
@@ -243,6 +244,19 @@ async def test_a_process_that_died_is_started_again() -> None:
     assert (await model.generate(asking("Say hello."))).content
 
 
+async def test_a_process_that_died_between_two_requests_is_replaced() -> None:
+    model = LocalModel("smollm2", context=832)
+    others = set(workers())
+    first = await model.generate(asking("Say hello."))
+    (pid,) = set(workers()) - others
+    os.kill(pid, 9)
+    until(lambda: pid in zombies() and len(os.listdir(f"/proc/{pid}/task")) == 1)  # its other threads end later
+    second = await model.generate(asking("Say hello."))
+    assert second.content == first.content
+    gc.collect()  # what was left open of the dead one would be an error here
+    assert zombies() == []
+
+
 def listening() -> set[str]:
     """The sockets on which somebody waits for a connection by the network, as /proc names them."""
     tables = (Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6"))
@@ -266,15 +280,16 @@ async def test_nobody_can_connect_to_it(model: LocalModel) -> None:
     assert socket_files() == []
 
 
-@pytest.mark.parametrize("moment", ["answering", "loading", "idle"])
+@pytest.mark.parametrize("moment", ["answering", "loading", "cancelled", "idle"])
 def test_the_interpreter_exits_quietly(moment: str, mark: str) -> None:
+    tokens = 5 if moment == "idle" else 300
     code = f"""if True:
         import asyncio, sys
         from kestrel_nb import CompletionRequest
         from kestrel_nb.protocol.messages import create_message
         from kestrel_nb.providers import LocalModel
         async def main():
-            request = CompletionRequest(model="x", messages=(create_message("user", "A story."),), max_tokens=300)
+            request = CompletionRequest(model="x", messages=(create_message("user", "A story."),), max_tokens={tokens})
             heard = asyncio.Event()
             model = LocalModel("smollm2", context=640)
             work = asyncio.ensure_future(model.generate(request, lambda delta: heard.set()))
@@ -282,12 +297,14 @@ def test_the_interpreter_exits_quietly(moment: str, mark: str) -> None:
                 await asyncio.sleep(0.2)
             else:
                 await heard.wait()
-            if {moment!r} == "idle":
+            if {moment!r} == "cancelled":
                 work.cancel()
+            if {moment!r} in ("cancelled", "idle"):
                 await asyncio.wait([work])
         asyncio.run(main())
         """
-    done = subprocess.run([sys.executable, "-c", code, mark], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", code, mark]  # a process or pipe left open warns
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     until(lambda: not living(f"{weights()}\0640\0"))
 
