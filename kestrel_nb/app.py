@@ -113,9 +113,10 @@ class Kestrel:
                 self.plugins.register(plugin_named(plugin, built_in_tools=configured))
 
     def _make_models(self, model: str | LanguageModel | None) -> ModelRegistry:
+        from .providers.cassette_wish import check_asked
         from .providers.demo import DemoModel
 
-        models = ModelRegistry()
+        models = ModelRegistry(check=check_asked)
         models.register(DemoModel())
         models.add_resolver(lambda id: self.catalog.resolve(id))
         models.add_resolver(lambda id: None if self.cassette is None else self.cassette.resolve(id))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
-from ..providers.cassette import MODES, CassetteMode
-from .cassettes import CASSETTE_VARIABLE, wish
+from ..providers.cassette_wish import CASSETTE_VARIABLE, MODES, CassetteMode, wish
 from .command import Command, Text
 from .state import NotebookState
 

@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import KestrelError, UsageError
-from ..protocol.suggest import suggestion
-from ..providers.cassette import MODES, Cassette, CassetteMode
+from ..providers.cassette import Cassette
+from ..providers.cassette_wish import CASSETTE_VARIABLE, CassetteMode, is_offline, wish
 from .cell import CellOptions
 from .words import model_label
 
 if TYPE_CHECKING:
     from ..app import Kestrel
     from ..protocol.sessions import ModelInfo
-
-CASSETTE_VARIABLE = "KESTREL_CASSETTE"
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What KESTREL_CASSETTE says. A ``mode`` holds whatever the notebook says; a path alone is only the default."""
-
-    mode: CassetteMode | None = None
-    path: str | None = None
-
-    @classmethod
-    def of(cls, text: str) -> Wish:
-        """``MODE:PATH``, ``MODE`` or ``PATH``. The drive of a Windows path is no mode.
-
-        Raises UsageError for a misspelt mode: taken as a path it would let the notebook's words ask the models anew.
-        """
-        mode, colon, path = text.strip().partition(":")
-        if mode in MODES:
-            return cls(cast(CassetteMode, mode), path.strip() or None)
-        if mode.isalpha() and (len(mode) > 1 if colon else get_close_matches(mode, MODES)):
-            known = f"the modes are {', '.join(MODES)}, and a path with such a name begins with ./"
-            near = suggestion(mode, MODES, known)
-            raise UsageError(f'{CASSETTE_VARIABLE} is "{text.strip()}", and "{mode}" is no mode; {near}')
-        return cls(None, text.strip() or None)
-
-    def applied(self, mode: CassetteMode, path: str) -> tuple[CassetteMode, str]:
-        """What becomes of a word or an option of the notebook."""
-        return (mode, path) if self.mode is None else (self.mode, self.path or path)
-
-
-def wish() -> Wish:
-    """What the environment says now."""
-    return Wish.of(os.environ.get(CASSETTE_VARIABLE, ""))
 
 
 class Cassettes:
@@ -152,6 +116,25 @@ def _from_environment() -> Cassette | None:
 def _must_rest(app: Kestrel) -> None:
     if any(summary.is_running for summary in app.sessions.list()):
         raise UsageError("a run is going; wait for it or stop it with %kestrel cancel, then choose the cassette")
+
+
+def check_model(app: Kestrel, id: str | None) -> None:
+    """Raise UsageError when KESTREL_CASSETTE forbids a cell without a cassette to ask the model ``id``."""
+    model = app.models.get(id or None)
+    if wish().mode == "replay" and not is_offline(model):
+        raise UsageError(
+            f'{CASSETTE_VARIABLE} is "{os.environ[CASSETTE_VARIABLE]}" and no cassette is named for this cell, so '
+            f"{model.info.id} is not asked; name one in a cell above, %kestrel record PATH, or set "
+            f"{CASSETTE_VARIABLE}=replay:PATH"
+        )
+
+
+def not_recorded(app: Kestrel, id: str | None) -> str:
+    """What to tell of a cell without a cassette where KESTREL_CASSETTE wants to record; "" where nothing is missed."""
+    if wish().mode not in ("record", "auto") or is_offline(app.models.get(id or None)):
+        return ""
+    said = f'{CASSETTE_VARIABLE} is "{os.environ[CASSETTE_VARIABLE]}", and no cassette is named for this cell'
+    return f"Nothing of this is recorded: {said}. %kestrel record PATH names one."
 
 
 def label_of(info: ModelInfo, cassette: Cassette | None) -> str:

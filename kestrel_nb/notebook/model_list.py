@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..frames import to_frame, whole_texts
+from ..protocol.errors import UsageError
 from ..protocol.sessions import ModelInfo
+from ..providers.cassette_wish import CASSETTE_VARIABLE, wish
+from ..providers.known import LOCAL
 from .state import NotebookState
 
 FACTS = ("tools", "images", "reasoning")
@@ -26,6 +29,8 @@ async def models(state: NotebookState, words: list[str]) -> Any:
     """
     await state.app.initialize()
     if words:
+        if wish().mode == "replay" and words[0].rstrip(":") != LOCAL:
+            raise UsageError(f"{CASSETTE_VARIABLE} says replay, so no server is asked for its models; unset it first")
         return _offered(await state.app.catalog.list(words[0]))
     current = state.model
     found = {info.id: info for info in state.app.models.list()}

@@ -10,7 +10,7 @@ from IPython.display import display
 
 from ..protocol.errors import KestrelError, StoreError
 from ..runtime.run import RunOptions
-from .cassettes import info_of
+from .cassettes import check_model, info_of
 from .cell import USAGE, CellOptions, parse_cell
 from .command import shell_error
 from .handle import RunHandle
@@ -57,6 +57,8 @@ async def prepare(state: NotebookState, options: CellOptions, sent: tuple[Mappin
     if options.model:
         info_of(app, options.model, cassette)
     session = state.session(options)
+    if cassette is None:
+        check_model(app, options.model or session.model)
     live = options.headless is None and stdin_allowed()
     if live:
         await view_loaded()

@@ -25,7 +25,7 @@ from ..runtime.secrets import Masker
 from ..runtime.session import AgentSession
 from . import record, view_state
 from .answering import HeadlessPolicy, PersonAnswers, PolicyAnswers
-from .cassettes import info_of, label_of
+from .cassettes import info_of, label_of, not_recorded
 from .cell import CellOptions
 from .handle import RunHandle
 from .inspecting import NO_DATA
@@ -117,6 +117,8 @@ class Screen:
         except BaseException:
             self._close()
             raise
+        if self._cassette is None and (text := not_recorded(self._app, self._options.model or self._session.model)):
+            self._note("warning", "not_recorded", text)
         for text in self._state.tools.news():
             self._note("info", "tool_replaced", text)
         for text in self._state.rules.news():

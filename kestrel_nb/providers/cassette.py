@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 from ..protocol.codec import encode, jsonable
 from ..protocol.errors import CodecError, KestrelError, ModelRequestError, UsageError
@@ -28,9 +28,7 @@ from .cassette_model import RecordedModel, info_or_stand_in
 from .cassette_reply import deltas_of, reply_entry, response_of
 from .cassette_tape import Item, Tape, tools_id
 from .cassette_text import Places, clean_json, data_without_credentials, without_credentials
-
-CassetteMode = Literal["off", "record", "replay", "auto"]
-MODES: Final[tuple[str, ...]] = get_args(CassetteMode)
+from .cassette_wish import MODES, CassetteMode
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,14 @@ class ModelRegistry:
     """The models by id. The first registered is the default unless one was chosen.
 
     A resolver gives the model of an id that nobody registered, or None; it may raise a KestrelError that says what is
-    wrong with an id that is nearly one of its own.
+    wrong with an id that is nearly one of its own. ``check`` is called with each model that a run is to ask, and may
+    raise a KestrelError.
     """
 
-    def __init__(self, *, default_model: str | None = None) -> None:
+    def __init__(
+        self, *, default_model: str | None = None, check: Callable[[LanguageModel], None] | None = None
+    ) -> None:
+        self._check = check
         self._models: dict[str, LanguageModel] = {}
         self._resolvers: list[ModelResolver] = []
         self._chosen = default_model
@@ -153,6 +157,13 @@ class ModelRegistry:
         there = f"there is: {', '.join(sorted(self._models)) or 'none'}"
         hint = suggestion(name, self._models, there, cutoff=0.5)
         raise ModelNotFoundError(f'no model "{name}"; {hint}')
+
+    def to_ask(self, id: str | None = None) -> LanguageModel:
+        """``get`` for a run. Raises what the ``check`` raises, too."""
+        model = self.get(id)
+        if self._check is not None:
+            self._check(model)
+        return model
 
     def has(self, id: str) -> bool:
         """True when ``id`` is registered or can be resolved."""

@@ -234,7 +234,7 @@ class AgentSession(OwnedSession):
         self._run_spending = Spending()
         run = self._run = Run(calls.run_id, calls.signal)
         self._emit(RunStarted, model=self._run_model, input=input, resumed=resumed)
-        self._keeper.write_step()
+        self._keeper.write_step_soon()  # not now: it would take the way to the model's first word
         work = RunWork(
             run=run,
             host=self,
@@ -253,8 +253,8 @@ class AgentSession(OwnedSession):
     def _find_model(self, interceptor: Interceptor | None) -> LanguageModel:
         models, id = self._services.models, self._run_model
         if interceptor is None or not id:
-            return models.get(id or None)
-        return interceptor.model(id, lambda: models.get(id), self.workspace, self._depending)
+            return models.to_ask(id or None)
+        return interceptor.model(id, lambda: models.to_ask(id), self.workspace, self._depending)
 
     def _depending(self) -> list[ToolSchema]:
         tools = self._services.calls.tools.list()

@@ -11,8 +11,8 @@ import pytest
 from harness import Kernel, running_kernel
 from sample_cells import LOAD
 
-from kestrel_nb.notebook.cassettes import Wish
 from kestrel_nb.protocol.errors import UsageError
+from kestrel_nb.providers.cassette_wish import Wish
 
 ASK = "%%kestrel\nwhat time is it?"
 
@@ -215,6 +215,75 @@ def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
         assert "cassette" not in record_of(kernel, ASK)
     finally:
         kernel.ok("del os.environ['KESTREL_CASSETTE']")
+
+
+# Whatever reaches for the network is noted; ZeroMQ's own channels don't go through Python's sockets.
+NO_NETWORK = """import sys
+tried = []
+
+def note(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        tried.append(event)
+        raise OSError("no network in this test")
+
+sys.addaudithook(note)"""
+FAR = """from kestrel_nb import CompletionResponse, Kestrel, ModelInfo
+
+class Far:
+    info = ModelInfo(id="cloud:far", provider="cloud")
+    asked = 0
+
+    async def generate(self, request, on_delta=None):
+        Far.asked += 1
+        return CompletionResponse(content="From far.")
+
+%kestrel use demo"""
+
+
+def test_replay_without_a_path_reaches_no_model(tmp_path: Path) -> None:
+    with running_kernel(
+        tmp_path, extra_env={"KESTREL_CASSETTE": "replay:", "OPENAI_API_KEY": "sk-any-Key-1234"}
+    ) as far:
+        far.ok(LOAD, 60)
+        far.ok(NO_NETWORK)
+        far.ok(FAR)
+        far.ok("get_ipython().run_line_magic('kestrel', 'doctor')")
+        assert "Finished" in record_of(far, ASK)
+        says = 'KESTREL_CASSETTE is "replay:" and no cassette is named for this cell, so openai:gpt-4o is not asked'
+        for cell in ("%%kestrel -m openai:gpt-4o\nhi", "%%kestrel -b -m openai:gpt-4o\nhi"):
+            assert says in problem(far, cell)
+            assert "%kestrel record PATH, or set KESTREL_CASSETTE=replay:PATH" in problem(far, cell)
+        far.ok("%kestrel use openai:gpt-4o")
+        assert says in problem(far, ASK)
+        assert "no server is asked for its models" in problem(far, "%kestrel models openai")
+        far.run("1 / 0")
+        explained = far.run("%kestrel explain")
+        assert (explained.status, says in str(explained.reply["evalue"])) == ("error", True)
+        outcome = far.run("app = Kestrel(model=Far())\nawait app.ask('hi')")
+        assert outcome.status == "error"
+        assert "cloud:far is not asked" in str(outcome.reply["evalue"])
+        assert "cloud:far is not asked" in str(far.run("app.run_sync('hi')").reply["evalue"])
+        far.ok("%kestrel use app")
+        assert "cloud:far is not asked" in str(far.run("%%kestrel\nhi").reply["evalue"])
+        assert far.ok("print(tried, Far.asked)").text == "[] 0\n"
+        far.ok("import os; os.environ['KESTREL_CASSETTE'] = 'off'")
+        assert "From far." in record_of(far, "%%kestrel\nhi")
+
+
+@pytest.mark.parametrize("mode", ["record", "auto"])
+def test_a_cell_that_is_not_recorded_says_so(kernel: Kernel, folder: Path, mode: str) -> None:
+    kernel.ok(FAR)
+    kernel.ok(f"os.environ['KESTREL_CASSETTE'] = '{mode}:'\nown = Kestrel(model=Far())\n%kestrel use own")
+    try:
+        shown = record_of(kernel, "%%kestrel\nhi")
+        assert f'Nothing of this is recorded: KESTREL_CASSETTE is "{mode}:", and no cassette is named' in shown
+        assert "From far." in shown
+        path = folder / f"{mode}.jsonl"
+        assert "Nothing of this" not in record_of(kernel, f"%%kestrel --record {path}\nhi")
+        assert path.exists()
+        assert "Nothing of this" not in record_of(kernel, "%%kestrel -m demo\nwhat time is it?")
+    finally:
+        kernel.ok("del os.environ['KESTREL_CASSETTE']\n%unload_ext kestrel_nb\n%load_ext kestrel_nb")
 
 
 @pytest.mark.parametrize(
