@@ -14,6 +14,7 @@ HEAVY = {
     "asyncio",
     "charset_normalizer",
     "docstring_parser",
+    "h11",
     "httpx",
     "ipykernel",
     "ipywidgets",

@@ -6,18 +6,20 @@ import asyncio
 import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-import httpcore
+import h11
 
 from ..sandbox.exchange import tls_context
+from .tcp import TcpStream, connect
 
 MAX_IDLE: Final = 256  # connections kept per server: as many as runs that work at once
 KEPT_S: Final = 60.0  # for an unused one; servers close theirs after some such time
+MAX_HEAD_BYTES: Final = 100 * 1024  # of an answer's status and headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,106 +65,100 @@ class Dropped(OSError):
     """The server closed the connection before it had answered."""
 
 
-class _Sockets(httpcore.AnyIOBackend):
-    """Remembers the connection: httpcore forgets one whose TLS handshake is cancelled, without closing it."""
-
-    def __init__(self) -> None:
-        self.stream: httpcore.AsyncNetworkStream | None = None
-
-    async def connect_tcp(self, *args: Any, **options: Any) -> httpcore.AsyncNetworkStream:
-        """A connection. Raises what httpcore's own raises."""
-        self.stream = await super().connect_tcp(*args, **options)
-        return self.stream
-
-
 class DirectLine:
-    """One connection straight to the server."""
+    """One connection straight to the server; h11 reads and writes the HTTP/1.1 on it."""
 
     def __init__(self, owner: Lines, place: Place, connect_s: float | None) -> None:
-        tls = trusted() if place.scheme == "https" else None
         self._owner = owner
-        self._origin = httpcore.Origin(place.scheme.encode(), place.host.encode("ascii"), place.port)
-        self._sockets = _Sockets()
-        self._connection = httpcore.AsyncHTTPConnection(
-            self._origin, ssl_context=tls, keepalive_expiry=KEPT_S, network_backend=self._sockets
-        )
         self._connect_s = connect_s
-        self._extensions = {"timeout": {"connect": connect_s}}
+        self._stream: TcpStream | None = None
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._rests_since = 0.0
         self.place = place
         self.used = False
 
     @property
     def fresh(self) -> bool:
         """True while another request may be sent."""
-        return self._connection.is_available() and not self._connection.has_expired()
+        rested = asyncio.get_running_loop().time() - self._rests_since
+        return self._stream is not None and self._stream.silent and rested < KEPT_S
 
     async def send(self, sent: Sent) -> Received:
         """Send a request, on a connection made now if there is none yet. Raises OSError."""
-        place = self.place
-        url = httpcore.URL(scheme=self._origin.scheme, host=self._origin.host, port=place.port, target=sent.target)
-        request = httpcore.Request(
-            sent.method, url, headers=sent.headers, content=sent.body, extensions=self._extensions
-        )
         try:
-            with _plainly(self._connect_s):
-                response = await self._connection.handle_async_request(request)
+            if self._stream is None:
+                tls = trusted() if self.place.scheme == "https" else None
+                self._stream = await connect(self.place.host, self.place.port, tls, self._connect_s)
+            with _plainly():
+                response = await self._asked(self._stream, sent)
+                return Received(response.status_code, _readable(response.headers), self._body(self._stream))
         except BaseException:
             await self.aclose()
             raise
+
+    async def _asked(self, stream: TcpStream, sent: Sent) -> h11.Response:
+        request = h11.Request(method=sent.method, target=sent.target, headers=sent.headers)
+        written = [self._http.send(request), self._http.send(h11.Data(data=sent.body))]
+        written.append(self._http.send(h11.EndOfMessage()))
+        stream.write(b"".join(piece for piece in written if piece))
         self.used = True
-        return Received(response.status, _readable(response.headers), _body(response))
+        while not isinstance(event := self._http.next_event(), h11.Response):
+            if event is h11.NEED_DATA:
+                data = await stream.read()
+                if not data:
+                    raise Dropped("the server closed the connection without an answer")
+                self._http.receive_data(data)
+        return event
+
+    async def _body(self, stream: TcpStream) -> AsyncGenerator[bytes]:
+        """What came together is one piece, however the server has cut it."""
+        with _plainly():
+            while True:
+                arrived: list[bytes] = []
+                try:
+                    while isinstance(event := self._http.next_event(), h11.Data):
+                        arrived.append(event.data)
+                except h11.RemoteProtocolError:
+                    if arrived:  # what came ahead of it counts
+                        yield b"".join(arrived)
+                    raise
+                if arrived:
+                    yield b"".join(arrived)
+                if event is not h11.NEED_DATA:
+                    return
+                self._http.receive_data(await stream.read())
 
     async def give_back(self, *, reusable: bool) -> None:
         """The request is over."""
-        if not (reusable and self.fresh and self._owner.keep(self)):
-            await self.aclose()
+        http = self._http
+        if reusable and http.our_state is h11.DONE and http.their_state is h11.DONE:
+            http.start_next_cycle()
+            self._rests_since = asyncio.get_running_loop().time()
+            if self.fresh and self._owner.keep(self):
+                return
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Close the connection, if there is one."""
-        with suppress(OSError), _plainly():
-            await self._connection.aclose()
-            if self._sockets.stream is not None:
-                await self._sockets.stream.aclose()
+        if self._stream is not None:
+            await self._stream.aclose()
 
 
 def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     read: dict[str, str] = {}
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
+    for raw_name, raw_value in headers:  # h11 gives names in lower case
+        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
         read[name] = f"{read[name]}, {value}" if name in read else value
     return read
 
 
-async def _body(response: httpcore.Response) -> AsyncGenerator[bytes]:
-    try:
-        with _plainly():
-            async for data in response.aiter_stream():
-                yield data
-    finally:
-        await response.aclose()
-
-
-_FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
-
-
 @contextmanager
-def _plainly(connect_s: float | None = None) -> Iterator[None]:
-    """Turns what httpcore raises into an OSError: the one that it stems from, if there is one."""
+def _plainly() -> Iterator[None]:
+    """What is no HTTP/1.1 is an OSError, as every other failure of a connection."""
     try:
         yield
-    except httpcore.ConnectTimeout:
-        raise ConnectionError(f"no connection within {connect_s:g} s") from None
-    except _FAILURES as error:
-        if "without sending a response" in str(error):
-            raise Dropped("the server closed the connection without an answer") from None
-        raise (_origin_of(error) or OSError(str(error) or type(error).__name__)) from None
-
-
-def _origin_of(error: BaseException) -> OSError | None:
-    cause = error.__cause__ or error.__context__
-    if cause is None or isinstance(cause, OSError):
-        return cause
-    return _origin_of(cause)
+    except h11.ProtocolError as error:
+        raise OSError(str(error)) from None
 
 
 class Lines:

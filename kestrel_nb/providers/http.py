@@ -1,7 +1,7 @@
 """The way to a model's server: one request and its answer at a time, within bounds of time and size.
 
-Addresses, proxies and every transport that somebody brings are httpx's. A direct connection is one of httpcore, the
-engine of httpx, without the client and the pool around it: those would follow redirects, keep cookies and look up
+Addresses, proxies and every transport that somebody brings are httpx's. A direct connection is asyncio's, with h11,
+which httpx reads HTTP with, too: what stands between the two in httpx would follow redirects, keep cookies and look up
 credentials, which must not happen to a key, and 200 requests at once would spend seconds searching one pool.
 """
 
