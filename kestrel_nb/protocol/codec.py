@@ -32,6 +32,7 @@ from .messages import (
 from .tools import PREVIEW_TYPES, Preview
 
 VERSION = 1
+_PLAIN = frozenset((str, bool, int, type(None)))  # types whose values are JSON as they are
 UNKNOWN = "$unknown"  # key inside ``extra`` under which fields of other versions wait to be written back
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ def camel(name: str) -> str:
 
 def encode(value: Any) -> Any:
     """Plain JSON data for a protocol value, or for free JSON."""
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_dataclass(value)
     if isinstance(value, tuple):

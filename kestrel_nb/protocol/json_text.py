@@ -43,7 +43,7 @@ def dumps(data: Any) -> str:
     Raises CodecError for what JSON can't say.
     """
     try:
-        return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return _ENCODER.encode(data)
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"can't be written as JSON: {error}") from None
 
@@ -60,6 +60,9 @@ def loads(text: str | bytes, depth: int = MAX_DEPTH) -> Any:
     if sum(map(text.count, opening)) > depth:  # type: ignore[arg-type]
         _check_depth(data, depth)
     return data
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def _refuse_constant(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -38,11 +38,11 @@ class DocumentWriter:
         """The document of ``session``. Raises CodecError when a value in it has no JSON form."""
         with self._guard:
             old = self._kept.get(session.id, {})
-        mask = Masker.from_environment().mask_json
-        head = dumps(mask(to_document("session", replace(session, messages=(), approvals=()))))
+        masker = Masker.from_environment()
+        head = _masked(to_document("session", replace(session, messages=(), approvals=())), masker)
         kept: _Texts = {}
-        messages = _joined(session.messages, old, kept, mask)
-        approvals = _joined(session.approvals, old, kept, mask)
+        messages = _joined(session.messages, old, kept, masker)
+        approvals = _joined(session.approvals, old, kept, masker)
         with self._guard:
             self._kept[session.id] = kept
             self._kept.move_to_end(session.id)
@@ -53,10 +53,10 @@ class DocumentWriter:
     def encode_step(self, id: str, step: SessionStep) -> bytes:
         """The line of a journal for ``step`` of the session ``id``. Raises CodecError."""
         kept: _Texts = {}
-        mask = Masker.from_environment().mask_json
-        head = dumps(mask(to_document("step", replace(step, messages=(), approvals=()))))
-        messages = _joined(step.messages, {}, kept, mask)
-        approvals = _joined(step.approvals, {}, kept, mask)
+        masker = Masker.from_environment()
+        head = _masked(to_document("step", replace(step, messages=(), approvals=())), masker)
+        messages = _joined(step.messages, {}, kept, masker)
+        approvals = _joined(step.approvals, {}, kept, masker)
         with self._guard:
             if id in self._kept:
                 self._kept[id].update(kept)
@@ -68,15 +68,21 @@ class DocumentWriter:
             self._kept.pop(id, None)
 
 
-def _joined(values: Iterable[object], old: _Texts, kept: _Texts, mask: Callable[[Any], Any]) -> str:
+def _joined(values: Iterable[object], old: _Texts, kept: _Texts, masker: Masker) -> str:
     texts = []
     for value in values:
         entry = old.get(id(value)) or kept.get(id(value))
         if entry is None or entry[0] is not value:
-            entry = (value, dumps(mask(encode(value))))
+            entry = (value, _masked(encode(value), masker))
         kept[id(value)] = entry
         texts.append(entry[1])
     return ",".join(texts)
+
+
+def _masked(data: Any, masker: Masker) -> str:
+    """``data`` as JSON text without keys. Few values hold one, and to look through the text is the shorter way."""
+    text = dumps(data)
+    return dumps(masker.mask_json(data)) if masker.may_be_in(text) else text
 
 
 def decode_document(id: str, data: bytes) -> SessionDetail:

@@ -113,6 +113,8 @@ class FileSessionStore:
     def load_now(self, id: str) -> SessionDetail | None:
         """What is stored now, whoever owns it; None when nothing (readable) is."""
         _check_id(id, "session")
+        if id in self._new:  # owned since it was made, and not saved yet
+            return None
         try:
             with explained(f'session "{id}" could not be read'):
                 return self._read(id)

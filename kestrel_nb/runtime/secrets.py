@@ -93,13 +93,14 @@ def _looks_random(value: str) -> bool:
 class Masker:
     """The secrets of one moment, ready to be looked for."""
 
-    __slots__ = ("_heads", "_longest", "_needles", "_pattern", "secrets")
+    __slots__ = ("_heads", "_longest", "_needles", "_needles_in_json", "_pattern", "secrets")
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = tuple(sorted({secret for secret in secrets if len(secret) >= MIN_GIVEN}, key=_longest_first))
         forms = sorted({form for secret in self.secrets for form in _forms(secret)}, key=_longest_first)
         coded = [form for secret in self.secrets for form in _base64_forms(secret)]
         self._needles = (*forms, *(needle for needles, _ in coded for needle in needles))
+        self._needles_in_json = tuple({json.dumps(needle)[1:-1] for needle in self._needles})
         self._heads: dict[str, list[str]] = {}
         for needle in self._needles:
             self._heads.setdefault(needle[:1], []).append(needle)
@@ -128,6 +129,10 @@ class Masker:
         if not any(needle in text for needle in self._needles):
             return text
         return self._pattern.sub(MASK, text)
+
+    def may_be_in(self, json_text: str) -> bool:
+        """False when no string in ``json_text``, JSON in ASCII, holds a secret: then there is nothing to mask in it."""
+        return any(needle in json_text for needle in self._needles_in_json)
 
     def now(self) -> Masker:
         """The secrets of this moment."""
@@ -176,6 +181,10 @@ class LiveMasker(Masker):
     def now(self) -> Masker:
         """The secrets of this moment."""
         return Masker.from_environment()
+
+    def may_be_in(self, json_text: str) -> bool:
+        """False when no string in ``json_text`` holds a secret of this moment."""
+        return Masker.from_environment().may_be_in(json_text)
 
     def mask(self, text: str) -> str:
         """``text`` with every secret of this moment as ``***``."""

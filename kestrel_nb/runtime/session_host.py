@@ -189,7 +189,8 @@ class SessionHost:
         """True when the application, the session, and the run that is going may use the tool ``name``."""
         if self._services.calls.policy.refusal(name):
             return False
-        return all(names is None or name in names for names in (self._state.base.tools, self._run_tools))
+        own, of_run = self._state.base.tools, self._run_tools
+        return (own is None or name in own) and (of_run is None or name in of_run)
 
     def offered(self) -> list[ToolSchema]:
         """What a model is offered: the tools that may be used here and lack nothing, sorted by name."""

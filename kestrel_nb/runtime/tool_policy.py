@@ -33,7 +33,7 @@ class ToolPolicy:
 
     def refusal(self, name: str) -> str | None:
         """Why the tool ``name`` is ruled out, as the end of a sentence; None when it is not."""
-        if _matches(self.deny, name):
+        if self.deny and _matches(self.deny, name):
             return f'the tool policy of this application denies "{name}"'
         if self.allow is not None and not _matches(self.allow, name):
             return f'the tool policy of this application does not allow "{name}"'
