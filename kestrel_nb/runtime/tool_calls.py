@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -27,15 +27,17 @@ from ..protocol.events import (
 from ..protocol.messages import ChatMessage, JsonObject, ToolCallPart, tool_message
 from ..protocol.sessions import ApprovalRecord, fingerprint
 from ..protocol.tools import DiffPreview, PermissionDecision, Preview, TodoItem
-from .call_data import JsonData, copied, is_large, json_data
+from .call_data import copied
+from .call_execution import CallExecution
 from .call_host import CallHost, CallSettings
 from .call_questions import CallQuestions, declined_text, invalid
-from .execution import Failure, Outcome, Stopped, execute, in_daemon_thread
-from .interception import AROUND, Intercepted, Interceptor, Played, otherwise
+from .execution import Failure, Stopped
+from .interception import Intercepted, Interceptor
 from .logs import without_keys
 from .permissions import decide, default_permission
+from .result_data import ResultData
 from .signals import CancelSignal, until_cancelled
-from .tools import RepeatingTool, Tool, ToolContext, ToolExecutionResult
+from .tools import Tool, ToolContext, ToolExecutionResult
 from .truncation import MAX_TOOL_OUTPUT, clean_text, truncate
 from .validation import normalise
 
@@ -75,11 +77,13 @@ class ToolCalls:
     begun: frozenset[str] = frozenset()
     interceptor: Interceptor | None = None
     questions: CallQuestions = field(init=False)
+    _data: ResultData = field(init=False)
     _executing: set[str] = field(default_factory=set, init=False)
     _ended: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.questions = CallQuestions(settings=self.settings, host=self.host, run_id=self.run_id, signal=self.signal)
+        self._data = ResultData(settings=self.settings, host=self.host, signal=self.signal, warn=self._warn)
 
     async def run(self, call: ToolCallPart) -> CallOutcome:
         """Work ``call`` to its end. Raises nothing but CancelledError from outside."""
@@ -208,7 +212,15 @@ class ToolCalls:
         self._emit(ToolStarted, call_id=call.id, tool=call.name, arguments=arguments)
         began = time.perf_counter()
         self._executing.add(call.id)
-        outcome = await self._outcome(tool, call, arguments, preview, asked=asked)
+        execution = CallExecution(
+            tool=tool,
+            call=self._seen(tool, call, arguments),
+            context=self._context(call, preview),
+            data=self._data,
+            mask=self._mask,
+            warn=self._warn,
+        )
+        outcome = await execution.outcome(self.interceptor, asked=asked)
         if isinstance(outcome, Failure):
             text = self._mask(outcome.text)
             ended = self.fail(call, text, arguments=arguments, note=note, code=outcome.code)
@@ -219,77 +231,13 @@ class ToolCalls:
         self._executing.discard(call.id)  # not before: whoever cancels this meanwhile must hear that the tool ran
         return ended
 
-    async def _outcome(
-        self, tool: Tool, call: ToolCallPart, arguments: JsonObject, preview: Preview | None, *, asked: bool
-    ) -> Outcome:
-        """Execute ``tool``, or take the recorded outcome of exactly this call."""
-        port, context = self.interceptor, self._context(call, preview)
-        token = AROUND.set(port)
-        try:
-            if port is None or not port.keeps(tool.schema):
-                return await execute(tool, copied(arguments), context)
-            seen = self._seen(tool, call, arguments)
-            played = port.result(seen, asked=asked)
-            if played is None:
-                outcome = await self._plain(await execute(tool, copied(arguments), context))
-                return port.executed(seen, outcome, await self._left(tool, arguments, context, outcome))
-            return await self._played(tool, call, arguments, context, played, port.left)
-        finally:
-            AROUND.reset(token)
-
-    async def _left(self, tool: Tool, arguments: JsonObject, context: ToolContext, outcome: Outcome) -> str:
-        if not isinstance(tool, RepeatingTool) or not isinstance(outcome, ToolExecutionResult) or outcome.is_error:
-            return ""
-        try:
-            return str(await in_daemon_thread(tool.left, arguments, context))
-        except Exception:  # the file is gone again; then it is not known
-            return ""
-
-    async def _played(
-        self,
-        tool: Tool,
-        call: ToolCallPart,
-        arguments: JsonObject,
-        context: ToolContext,
-        played: Played,
-        left: frozenset[str],
-    ) -> Outcome:
-        """The recorded outcome, once what later code needs of the call is done again."""
-        if isinstance(tool, RepeatingTool) and isinstance(played, ToolExecutionResult) and not played.is_error:
-            again = await execute(_Repeated(tool, played, left), copied(arguments), context)
-            return again if isinstance(again, Stopped) else played
-        if not tool.schema.in_kernel:
-            return played
-        now = await execute(tool, copied(arguments), context)
-        if isinstance(now, Stopped):
-            return now
-        if difference := otherwise(played, now):
-            text = self._mask(f"{call.name} {difference}")
-            self._emit(Notice, level="warning", code="played_otherwise", text=text)
-        return played
-
     def _seen(self, tool: Tool, call: ToolCallPart, arguments: JsonObject) -> Intercepted:
         return Intercepted(call=call, schema=tool.schema, arguments=arguments, workspace=self.host.workspace)
-
-    async def _plain(self, outcome: Outcome) -> Outcome:
-        """``outcome`` with its data as JSON, without keys: what may be recorded. Data that is no JSON is left out."""
-        if isinstance(outcome, Failure):
-            return replace(outcome, text=self._mask(outcome.text))
-        if isinstance(outcome, Stopped):
-            return outcome
-        data = outcome.data
-        try:
-            large = data is not None and is_large(data)
-            kept = None if data is None else await self._json_later(data) if large else self._json(data)
-        except Exception:
-            return outcome  # what it is told of that is said where the result is finished
-        content = self._mask(clean_text(outcome.content))
-        return replace(outcome, content=content, data=None if kept is None else kept.value)
 
     def _stopped(self, call: ToolCallPart, outcome: Stopped) -> CallOutcome:
         if outcome.still_running:
             text = f"{call.name} could not be ended and may still be running; its result is ignored"
-            self._emit(Notice, level="warning", code="tool_still_running", text=text)
+            self._warn("tool_still_running", text)
         return self.skip(call, STOPPED_INSIDE, "cancelled")
 
     async def _finish(
@@ -297,7 +245,8 @@ class ToolCalls:
     ) -> CallOutcome:
         full = self._mask(clean_text(result.content))
         content = truncate(full, MAX_TOOL_OUTPUT)
-        data, marker = await self._data(call, full if result.data is None and content != full else result.data)
+        given = full if result.data is None and content != full else result.data  # text that was cut is kept whole
+        data, marker = await self._data.for_clients(call, given)
         content = "\n".join(text for text in (note, content, marker) if text) if note or marker else content
         is_error, terminate = bool(result.is_error), bool(result.terminate)
         message = tool_message(call, content, is_error=is_error, images=tuple(result.images))
@@ -313,37 +262,6 @@ class ToolCalls:
         return CallOutcome(
             state="executed", message=message, content=content, data=data, is_error=is_error, terminate=terminate
         )
-
-    async def _data(self, call: ToolCallPart, value: Any) -> tuple[Any, str]:
-        """The data for clients, and a line for the model when it went to a file. Text that was cut is kept here."""
-        if value is None:
-            return None, ""
-        try:
-            data = await self._json_later(value) if is_large(value) else self._json(value)
-        except CancelledByUser:
-            text = f"the data of {call.name} was left out: the run was stopped before it was ready"
-            self._emit(Notice, level="warning", code="data_dropped", text=text)
-            return None, ""
-        except Exception as error:  # an object of the tool's own may raise anything when it is looked at
-            notice = f"the data of {call.name} is no JSON ({type(error).__name__}) and was left out"
-            self._emit(Notice, level="warning", code="data_dropped", text=notice)
-            return None, ""
-        if not data.too_large:
-            return data.value, ""
-        kept = await self.host.keep_data(f"{call.name}-{call.id}", data.text)
-        where = f"kept in {kept}" if kept else "not kept"
-        notice = f"the data of {call.name} is too large to show ({len(data.text):,} characters); it was {where}"
-        self._emit(Notice, level="warning", code="data_too_large", text=notice)
-        return {"truncated": True, "characters": len(data.text), "file": kept}, f"[{notice}]"
-
-    async def _json_later(self, value: Any) -> JsonData:
-        """From a thread, so that the loop goes on. Raises CancelledByUser as soon as the run is stopped."""
-        data: JsonData = await until_cancelled(in_daemon_thread(self._json, value), self.signal)
-        return data
-
-    def _json(self, value: Any) -> JsonData:
-        plain = self.settings.to_data(value) if self.settings.to_data else value
-        return json_data(self.settings.masker.mask_json(plain))
 
     def _context(self, call: ToolCallPart, preview: Preview | None) -> ToolContext:
         ended = self._ended
@@ -404,6 +322,9 @@ class ToolCalls:
             self._ended.add(fields["call_id"])
         self.host.emit(kind, run_id=self.run_id, **fields)
 
+    def _warn(self, code: str, text: str) -> None:
+        self._emit(Notice, level="warning", code=code, text=text)
+
     def _mask(self, text: str) -> str:
         return self.settings.masker.mask(text)
 
@@ -413,17 +334,6 @@ class ToolCalls:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         why = f" ({call.problem})" if call.problem else ""
         return f'Unknown tool "{call.name}"{why}.{hint} Available tools: {", ".join(names) or "none"}.'
-
-
-class _Repeated:
-    """A tool that does again what a recorded result of it tells of."""
-
-    def __init__(self, tool: RepeatingTool, recorded: ToolExecutionResult, left: frozenset[str]) -> None:
-        self.schema, self._tool, self._recorded, self._left = tool.schema, tool, recorded, left
-
-    def execute(self, args: JsonObject, context: ToolContext) -> ToolExecutionResult:
-        self._tool.repeat(args, context, self._recorded, self._left)
-        return self._recorded
 
 
 def _is_same_file(preview: Preview | None, before: JsonObject, after: JsonObject) -> bool:
