@@ -29,7 +29,7 @@ ONLY_OUTSIDE = "a-name-that-lies-outside"
 TRIES = 10_000
 LIMIT_S = 1.0  # for the tools and places beside the main ones; a slow machine makes fewer tries there
 # Exchanges pairs of names in open folders, each pair in turn, as fast as it can, with a short rest now and then: a call
-# of several steps hardly ever meets the same file in each of them otherwise. The count is odd: each rest is on the other.
+# of several steps hardly ever meets the same file in each of them otherwise. The count is odd, so rests alternate.
 _SWAP = """
 import ctypes, os, sys, time
 exchange = ctypes.CDLL(None, use_errno=True).renameat2
