@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 from urllib.parse import quote, quote_plus
 
@@ -156,3 +157,27 @@ def test_the_masker_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @given(st.text(min_size=8, max_size=30), st.text(max_size=20), st.text(max_size=20))
 def test_no_whole_secret_survives(secret: str, before: str, after: str) -> None:
     assert secret not in mask(before + secret + after, [secret]) or secret in "***" * 20
+
+
+TOLD = {
+    "plain": lambda secret: secret,
+    "json": json.dumps,
+    "repr": repr,
+    "html": html.escape,
+    "hex": lambda secret: secret.encode().hex(),
+    "base64": lambda secret: base64.b64encode(secret.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("form", TOLD)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=30), st.text(max_size=9))
+def test_text_in_which_no_secret_may_be_has_nothing_to_mask(form: str, secret: str, other: str) -> None:
+    masker, told = Masker((secret,)), TOLD[form](secret)
+    for value in (f"{other}{told}{other}", {other + told: [told]}, {"deep": [{"x": told + other}]}, [other]):
+        if masker.mask_json(value) != value:
+            assert masker.may_be_in(json.dumps(value))
+
+
+def test_a_number_that_is_a_secret_may_be_in_text() -> None:
+    assert Masker(("123456789012",)).may_be_in(json.dumps({"n": 123456789012}))
+    assert not Masker(("123456789012",)).may_be_in(json.dumps({"n": 12345678901}))
