@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -159,7 +160,7 @@ def test_no_whole_secret_survives(secret: str, before: str, after: str) -> None:
     assert secret not in mask(before + secret + after, [secret]) or secret in "***" * 20
 
 
-TOLD = {
+TOLD: dict[str, Callable[[str], str]] = {
     "plain": lambda secret: secret,
     "json": json.dumps,
     "repr": repr,
