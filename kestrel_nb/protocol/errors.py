@@ -59,6 +59,8 @@ class ModelRequestError(ModelError):
 
     ``status`` is the HTTP status or None, ``retryable`` whether another try may help, and ``retry_after_ms`` how long
     the server asked to wait, in milliseconds. ``request_id`` is what the server calls the request, for its support.
+    ``jitter``, from 0 to 1, is the random part of the wait before the next try; None: it is drawn. ``recorded``: it is
+    played, so nobody waits.
     """
 
     default_code = "model_request_failed"
@@ -78,6 +80,8 @@ class ModelRequestError(ModelError):
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
         self.request_id = request_id
+        self.jitter: float | None = None
+        self.recorded = False
 
 
 class ToolError(KestrelError):

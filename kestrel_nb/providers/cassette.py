@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,15 +17,17 @@ from ..protocol.sessions import ApprovalDecision, ApprovalRecord, ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.execution import Failure, Outcome
 from ..runtime.interception import Intercepted, Played, PlayedAnswer, Schemas
-from ..runtime.models import CompletionRequest, CompletionResponse, LanguageModel, TokenDelta
+from ..runtime.models import CompletionRequest, CompletionResponse, LanguageModel
 from ..runtime.secrets import LiveMasker
 from ..runtime.tools import ToolExecutionResult
+from .cassette_answer import Answer, answer_entry, answer_of
 from .cassette_calls import decision_of, outcome_entry, result_of, who
-from .cassette_file import VERSION, CassetteFile, Entry
+from .cassette_failure import is_same
+from .cassette_file import Entry
 from .cassette_key import Asked, Canonical, digest
 from .cassette_model import RecordedModel, info_or_stand_in
-from .cassette_reply import deltas_of, reply_entry, response_of
-from .cassette_tape import Item, Tape, tools_id
+from .cassette_reel import Reel
+from .cassette_tape import Item, tools_id
 from .cassette_text import Places, clean_json, data_without_credentials, without_credentials
 from .cassette_wish import MODES, CassetteMode
 
@@ -44,7 +45,7 @@ class Cassette:
 
     Give it to ``Kestrel(cassette=...)``. Entries are played once each, in the order of recording: what is asked more
     often than it was recorded is a miss. ``record`` replaces what the file holds with its first entry, and keeps the
-    earlier file as PATH.bak. Raises UsageError for a mode or a path that can't be one.
+    earlier file as PATH.bak if it holds replies. Raises UsageError for a mode or a path that can't be one.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: CassetteMode = "auto") -> None:
@@ -53,38 +54,37 @@ class Cassette:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise UsageError('a cassette needs the path of its file: Cassette("notebook.jsonl")')
         self.mode: CassetteMode = mode
-        self._file = CassetteFile(str(os.fspath(path)))
+        self._reel = Reel(str(os.fspath(path)), mode)
         self._masker = LiveMasker()
-        self._tape = Tape()
-        self._is_open = False
         self._desks: dict[str, _Desk] = {}
         self._origins: dict[str, str] = {}  # call id -> the reply that asked for it, and its place in there
-        self._begun = False
-        self._why_not = ""
-        self._guard = threading.RLock()  # a tool may run a session in a thread of its own
-        self.note = ""
 
     # ---- the file ---------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
         """The path of the file, as it was given."""
-        return self._file.shown
+        return self._reel.file.shown
 
     @property
     def full_path(self) -> str:
         """The same as an absolute path."""
-        return self._file.path
+        return self._reel.file.path
+
+    @property
+    def note(self) -> str:
+        """What had to be left out when the file was read, "" when nothing was."""
+        return self._reel.note
 
     @property
     def entries(self) -> int:
         """How many replies, answers and results are there."""
-        return len(self._tape)
+        return len(self._reel.latest)
 
     @property
     def unused(self) -> tuple[str, ...]:
         """What was not played and not recorded just now, a line each; also once the cassette is closed."""
-        return self._tape.unused if self.plays else ()
+        return self._reel.latest.unused if self.plays else ()
 
     def open(self) -> None:
         """Read what is there and get ready to write; once. ``note`` then says what had to be left out.
@@ -92,66 +92,20 @@ class Cassette:
         Raises UsageError when there is nothing to play, the file is no cassette, or it can't be written. Nothing is
         written before the first entry.
         """
-        if self._is_open or self.mode == "off":
-            return
-        if self.mode != "replay":
-            self._open_for_writing()
-        try:
-            entries, self.note = self._file.read()
-            if self.mode == "replay" and len(entries) < 2:
-                raise UsageError(f"{self.path} is empty: nothing is recorded in it; %kestrel record {self.path}")
-            self._begun = bool(entries) and (self._begun or self.mode == "auto")
-            self._tape = Tape(entries[1:] if self._begun or self.mode == "replay" else ())
-        except CodecError as error:
-            self._file.close()
-            raise UsageError(f"{self.path} is damaged ({error}); record again") from None
-        except BaseException:
-            self._file.close()
-            raise
-        self._is_open = True
-
-    def _open_for_writing(self) -> None:
-        try:
-            self._file.open_for_writing()
-        except UsageError as error:
-            # In auto a file that can only be read, or that another notebook records into, may hold all that is needed.
-            if self.mode != "auto" or not self._file.has_entries:
-                raise
-            self._why_not = str(error)
+        self._reel.open()
 
     def close(self) -> None:
         """Let go of the file. Opened again, a recording goes on, and playing begins from the first entry."""
-        self.release()
-        self._is_open = False
+        self._reel.close()
         self._origins.clear()
 
     def release(self) -> None:
         """Let others write to the file. Opened again, it goes on in each mode."""
-        self._file.close()
-        self._is_open = self._is_open and self.mode == "replay"
+        self._reel.release()
 
     def begin_anew(self) -> None:
         """Let a recording begin with its next entry, as in a kernel that has just started."""
-        if self.mode == "record":
-            self._begun, self._tape = False, Tape()
-
-    def _write(self, entry: Entry, model: str) -> None:
-        """Append ``entry``. Raises StoreError, UsageError when the file can only be read."""
-        with self._guard:
-            if not self._file.writable:
-                raise UsageError(self._why_not or f"{self.path} is not open for recording")
-            if not self._begun:
-                self._file.begin_anew()
-                header = {"kestrel": "cassette", "version": VERSION, "madeBy": _made_by()}
-                self._file.write({**header, "model": model} if model else header)
-                self._begun = True
-            self._file.write(entry)
-            self._open_tape.add(entry, played=True)
-
-    @property
-    def _open_tape(self) -> Tape:
-        self.open()
-        return self._tape
+        self._reel.begin_anew()
 
     # ---- models -----------------------------------------------------------------------------------------------
 
@@ -167,7 +121,7 @@ class Cassette:
 
     def info(self, id: str) -> ModelInfo | None:
         """What is recorded about the model ``id``, None when nothing is. Raises what ``open`` raises."""
-        return self._open_tape.info(id) if self.plays else None
+        return self._reel.tape.info(id) if self.plays else None
 
     def resolve(self, id: str) -> LanguageModel | None:
         """A stand-in for a model that is recorded here and perhaps nowhere else: a resolver of models."""
@@ -202,46 +156,58 @@ class Cassette:
         """The canonical form of a request."""
         return self._desk(workspace).canonical.of(request)
 
-    def take_reply(self, asked: Asked, workspace: str) -> tuple[CompletionResponse, list[TokenDelta]] | None:
-        """The next recorded reply and its pieces, None when none is left. Raises ModelRequestError."""
-        with self._guard:
-            places = self._desk(workspace).places
-            item = self._open_tape.next("reply", asked.key) if self.plays else None
-            if item is None:
+    def take(self, asked: Asked, workspace: str) -> Answer | None:
+        """How the request ended the next time it was recorded; None when that is not recorded.
+
+        In auto a request that only failed is made again. Raises ModelRequestError for a damaged entry.
+        """
+        with self._reel.guard:
+            places, tape = self._desk(workspace).places, self._reel.tape
+            item = tape.next("reply", asked.key) if self.plays else None
+            if item is None or (self.mode == "auto" and tape.failures_left(asked.key)):
                 return None
             try:
-                response, deltas = response_of(item.entry, places), deltas_of(item.entry, places)
+                answer = answer_of(item.entry, places)
             except CodecError as error:
                 raise self._damaged(error) from None
             item.played = True
-            self._note_origins(asked, response)
-            return response, deltas
+            self._note_origins(asked, answer)
+            return answer
 
-    def _note_origins(self, asked: Asked, response: CompletionResponse) -> None:
-        for place, call in enumerate(response.tool_calls):
-            self._origins[call.id] = f"{asked.key[:16]}.{place}"
+    def _note_origins(self, asked: Asked, answer: Answer) -> None:
+        if isinstance(answer.outcome, CompletionResponse):
+            for place, call in enumerate(answer.outcome.tool_calls):
+                self._origins[call.id] = f"{asked.key[:16]}.{place}"
 
-    def keep_reply(
-        self, asked: Asked, info: ModelInfo, response: CompletionResponse, deltas: Sequence[TokenDelta], workspace: str
-    ) -> None:
-        """Record a reply that is complete. Raises StoreError when that can't be written."""
-        tape = self._open_tape
-        known = replace(info, id=asked.model)
+    def keep(self, asked: Asked, info: ModelInfo, answer: Answer, workspace: str) -> None:
+        """Record how a request ended. Raises StoreError when that can't be written."""
+        with self._reel.guard:
+            tape = self._reel.tape
+            entry = answer_entry(answer, self._desk(workspace).places, self._masker)
+            if failures := tape.failures_left(asked.key) if self.mode == "auto" else 0:
+                item = tape.next("reply", asked.key)
+                if item is not None and is_same(item.entry, entry):
+                    item.played = True
+                    return
+                entry["instead"] = failures
+            self._write_asked(asked, info, entry)
+            self._note_origins(asked, answer)
+
+    def _write_asked(self, asked: Asked, info: ModelInfo, entry: Entry) -> None:
+        tape, known = self._reel.tape, replace(info, id=asked.model)
         if tape.models.get(asked.model) != known:  # a listing or a price list may have told more meanwhile
-            self._write({"kind": "model", **encode(known)}, asked.model)
+            self._reel.write({"kind": "model", **encode(known)}, asked.model)
         if (offered := tools_id(asked.tools)) not in tape.tools:
-            self._write({"kind": "tools", "id": offered, "tools": dict(asked.tools)}, asked.model)
-        reply = reply_entry(response, deltas, self._desk(workspace).places, self._masker)
+            self._reel.write({"kind": "tools", "id": offered, "tools": dict(asked.tools)}, asked.model)
         request = tape.request_entry(asked)
         request["messages"] = [
             [role, said, self._masker.mask(text), *name] for role, said, text, *name in request["messages"]
         ]
-        self._write({"kind": "reply", **request, **reply}, asked.model)
-        self._note_origins(asked, response)
+        self._reel.write({"kind": entry["kind"], **request, **entry}, asked.model)
 
     def miss(self, asked: Asked) -> ModelRequestError:
         """The error for a request that is not recorded; it names the first difference from the nearest one that is."""
-        why = self._open_tape.why_not(asked)
+        why = self._reel.tape.why_not(asked)
         return ModelRequestError(
             f"No recording in {self.path} fits this request: {why}. "
             f"To record it: %kestrel record {self.path}, then run the cells again.",
@@ -265,7 +231,7 @@ class Cassette:
 
     def answer(self, call: Intercepted) -> PlayedAnswer | None:
         """The recorded answer to the question about exactly this call. What it lets run has a recorded result too."""
-        with self._guard:
+        with self._reel.guard:
             found = self._next_answer(call)
             if found is None:
                 return None
@@ -299,7 +265,7 @@ class Cassette:
 
     def result(self, call: Intercepted, *, asked: bool) -> Played | None:
         """The recorded result. Where only what is recorded is played, a call that nobody approved fails without one."""
-        with self._guard:
+        with self._reel.guard:
             item = self._next("result", call)
             if item is None:
                 if self.mode != "replay" or asked:
@@ -318,7 +284,7 @@ class Cassette:
     @property
     def left(self) -> frozenset[str]:
         """See ``Interceptor``."""
-        return self._open_tape.left
+        return self._reel.tape.left
 
     def executed(self, call: Intercepted, outcome: Outcome, left: str = "") -> Outcome:
         """Record an outcome, without credentials; so does everybody else get it."""
@@ -339,24 +305,15 @@ class Cassette:
         arguments = clean_json(jsonable(call.arguments), places, self._masker)
         origin = self._origins.get(call.call.id)
         entry = {"kind": kind, "key": self._key(call), **({"origin": origin} if origin else {})}
-        self._write({**entry, "tool": call.schema.name, "arguments": arguments, **fields}, "")
+        self._reel.write({**entry, "tool": call.schema.name, "arguments": arguments, **fields}, "")
 
     def _next(self, kind: str, call: Intercepted) -> Item | None:
         if not self.plays:
             return None
-        return self._open_tape.next(kind, self._key(call), self._origins.get(call.call.id, ""))
+        return self._reel.tape.next(kind, self._key(call), self._origins.get(call.call.id, ""))
 
     def _key(self, call: Intercepted) -> str:
         return digest([call.schema.name, self._desk(call.workspace).canonical.arguments(call.arguments)])
 
     def __repr__(self) -> str:
         return f"Cassette({self.path!r}, mode={self.mode!r})"
-
-
-def _made_by() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"kestrel-nb {version('kestrel-nb')}"
-    except PackageNotFoundError:
-        return "kestrel-nb"

@@ -25,7 +25,7 @@ def difference(recorded: Asked, now: Asked) -> str:
 
 def not_answered(now: Asked) -> str:
     """The same for one that was asked while recording, and got no reply."""
-    return f"no reply to it was recorded, since that run failed or was stopped: {_quote(now.messages[-1].text, 0)}"
+    return f"no reply to it was recorded, since that run was stopped: {_quote(now.messages[-1].text, 0)}"
 
 
 def other_beginning(more: int) -> str:

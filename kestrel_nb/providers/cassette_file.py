@@ -97,10 +97,19 @@ class CassetteFile:
         """True between ``open_for_writing`` and ``close``."""
         return self._fd is not None
 
-    def begin_anew(self) -> None:
-        """Put what is in the file beside it, and go on with an empty one. Raises StoreError."""
+    @property
+    def has_changed(self) -> bool:
+        """True when the file has another size than when it was read or written last, or is gone."""
+        try:
+            return os.path.getsize(self.path) != self._size
+        except OSError:
+            return True
+
+    def begin_anew(self, *, keep: bool) -> None:
+        """Go on with an empty file; ``keep``: put beside it what it holds. Raises StoreError."""
         if self._end:
-            self._guarded(self._put_aside)
+            if keep:
+                self._guarded(self._put_aside)
             self._end, self._open_line = 0, False
 
     def _put_aside(self) -> None:

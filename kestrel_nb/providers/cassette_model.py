@@ -11,10 +11,13 @@ from ..protocol.sessions import ModelInfo
 from ..runtime.interception import Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, LanguageModel, TokenDelta
 from . import prices
+from .cassette_answer import Answer
+from .cassette_failure import is_failure, prepare
 from .pacing import pause, stop
 
 if TYPE_CHECKING:
     from .cassette import Cassette
+    from .cassette_key import Asked
 
 TRIES = 128  # sets of such tools: all of seven
 
@@ -39,18 +42,23 @@ class RecordedModel:
         return self._info
 
     async def generate(self, request: CompletionRequest, on_delta: DeltaListener | None = None) -> CompletionResponse:
-        """Play the recorded reply, or ask the model and record its reply once it is complete.
+        """Play what is recorded, or ask the model and record how that ended, unless it was stopped.
 
-        Raises ModelRequestError (``cassette_miss``), and what the model raises.
+        Raises ModelRequestError (``cassette_miss``), and what the model raises or is recorded to have raised.
         """
         stop(request.signal)
         cassette = self._cassette
         asked = cassette.asked(request, self._workspace)
-        found = cassette.take_reply(asked, self._workspace) or self._found_elsewhere(request)
+        found = cassette.take(asked, self._workspace) or self._found_elsewhere(request)
         if found is not None:
-            return await _play(*found, request, on_delta)
+            return await _play(found, request, on_delta)
         if self._inner is None:
             raise cassette.miss(asked)
+        return await self._recorded(self._inner, asked, request, on_delta)
+
+    async def _recorded(
+        self, inner: LanguageModel, asked: Asked, request: CompletionRequest, on_delta: DeltaListener | None
+    ) -> CompletionResponse:
         deltas: list[TokenDelta] = []
 
         def hear(delta: TokenDelta) -> None:
@@ -58,11 +66,16 @@ class RecordedModel:
             if on_delta is not None:
                 on_delta(delta)
 
-        response = await self._inner.generate(request, hear)
-        complete = isinstance(response, CompletionResponse) and response.finish_reason != "error"
-        if complete and not (request.signal is not None and request.signal.cancelled):
+        try:
+            response = await inner.generate(request, hear)
+        except Exception as error:
+            if is_failure(error) and not _stopped(request):
+                prepare(error)
+                self._cassette.keep(asked, inner.info, Answer(error, deltas), self._workspace)
+            raise
+        if isinstance(response, CompletionResponse) and not _stopped(request):
             priced = replace(response, cost=await self._cost(request.model, response))
-            cassette.keep_reply(asked, self._inner.info, priced, deltas, self._workspace)
+            self._cassette.keep(asked, inner.info, Answer(priced, deltas), self._workspace)
         return response
 
     async def _cost(self, id: str, response: CompletionResponse) -> float | None:
@@ -73,7 +86,7 @@ class RecordedModel:
         await prices.ready()
         return prices.price_if_loaded(id, response.usage)
 
-    def _found_elsewhere(self, request: CompletionRequest) -> tuple[CompletionResponse, list[TokenDelta]] | None:
+    def _found_elsewhere(self, request: CompletionRequest) -> Answer | None:
         """The reply to this request as a machine made it that had others of the tools which depend on what is there."""
         if not self._cassette.plays:
             return None
@@ -83,18 +96,22 @@ class RecordedModel:
         for some in islice(chain.from_iterable(choices), TRIES):
             tools = tuple(sorted((*always, *some), key=lambda schema: schema.name))
             asked = self._cassette.asked(replace(request, tools=tools), self._workspace)
-            if found := self._cassette.take_reply(asked, self._workspace):
+            if found := self._cassette.take(asked, self._workspace):
                 return found
         return None
 
 
-async def _play(
-    response: CompletionResponse, deltas: list[TokenDelta], request: CompletionRequest, on_delta: DeltaListener | None
-) -> CompletionResponse:
-    for delta in deltas if on_delta is not None else ():
+def _stopped(request: CompletionRequest) -> bool:
+    return request.signal is not None and request.signal.cancelled
+
+
+async def _play(answer: Answer, request: CompletionRequest, on_delta: DeltaListener | None) -> CompletionResponse:
+    for delta in answer.deltas if on_delta is not None else ():
         await pause(0, request.signal)
         on_delta(delta)  # type: ignore[misc]
-    return response
+    if isinstance(answer.outcome, Exception):
+        raise answer.outcome
+    return answer.outcome
 
 
 def info_or_stand_in(id: str, find: Callable[[], LanguageModel]) -> ModelInfo:

@@ -14,7 +14,7 @@ from ..protocol.tools import JsonValue
 from ..runtime.models import CompletionResponse, TokenDelta
 from ..runtime.secrets import Masker
 from ..runtime.truncation import clean_text
-from .cassette_text import Places, clean, recut
+from .cassette_text import Places, clean, plain_number, recut
 
 _FIELDS = ("text", "reasoning", "arguments")
 _PARTS: dict[str, type[Part]] = {kind.kind: kind for kind in (TextPart, ReasoningPart, ToolCallPart, OpaquePart)}
@@ -33,7 +33,7 @@ def reply_entry(
         entry["usage"] = usage
     if response.cost is not None:
         entry["cost"] = response.cost
-    if pieces := _pieces(deltas, places, masker):
+    if pieces := pieces_entry(deltas, places, masker):
         entry["deltas"] = pieces
     return entry
 
@@ -53,8 +53,8 @@ def _part_entry(part: Part, places: Places, masker: Masker) -> dict[str, Any]:
     return data
 
 
-def _pieces(deltas: Sequence[TokenDelta], places: Places, masker: Masker) -> list[dict[str, str]]:
-    """The deltas, with keys and folders that stand across several of them in one."""
+def pieces_entry(deltas: Sequence[TokenDelta], places: Places, masker: Masker) -> list[dict[str, str]]:
+    """What is written of deltas: with keys and folders that stand across several of them in one."""
     rows = [{name: value for name, value in _plain(delta).items() if value} for delta in deltas]
     streams: dict[tuple[str, str], list[int]] = {}
     for number, row in enumerate(rows):
@@ -99,7 +99,8 @@ def response_of(entry: Mapping[str, Any], places: Places) -> CompletionResponse:
 
 
 def _cost_of(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and value >= 0 else None
+    cost = plain_number(value)
+    return float(cost) if cost is not None and cost >= 0 else None
 
 
 def _part_of(row: JsonValue, places: Places) -> Part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ..protocol.codec import decode
@@ -15,6 +16,7 @@ from .cassette_key import Asked, digest
 from .cassette_requests import SHORT, Requests
 
 EXCERPT = 60
+ASKED = ("reply", "failure")  # how a request can have ended
 
 
 @dataclass(slots=True)
@@ -24,6 +26,11 @@ class Item:
     entry: Mapping[str, Any]
     played: bool = False
     info: ModelInfo | None = None
+
+    @property
+    def failed(self) -> bool:
+        """True for a request that failed."""
+        return self.entry["kind"] == "failure" or self.entry.get("finishReason") == "error"
 
 
 class Tape:
@@ -52,25 +59,30 @@ class Tape:
             self.models[info.id] = info
         elif kind == "tools":
             self.tools[str(entry.get("id"))] = _digests(entry.get("tools"))
-        elif kind in ("reply", "answer", "result"):
+        elif kind in (*ASKED, "answer", "result"):
             if not isinstance(entry.get("key"), str):
                 raise CodecError("key: must be a text")
-            item = Item(entry, played)
-            self._items.append(item)
-            self._queues[_place(entry)].append(item)
-            if kind == "reply":
-                self._remember(item)
+            item, queue = Item(entry, played), self._queues[_place(entry)]
+            if kind in ASKED:
+                self._remember(item, _give_up(queue, entry.get("instead")))
             elif left := entry.get("left"):
                 self._left.add(str(left))
+            queue.append(item)
+            self._items.append(item)
 
-    def _remember(self, item: Item) -> None:
+    def _remember(self, item: Item, given_up: int) -> None:
         model = str(item.entry.get("model"))
         item.info = self.models.get(model)
         self._requests.add(item.entry, self.tools.get(str(item.entry.get("tools")), {}))
-        self._recorded[str(item.entry.get("key"))] += 1
+        self._recorded[str(item.entry.get("key"))] += 1 - given_up
         self._replies[model].append(item)
 
     # ---- playing ----------------------------------------------------------------------------------------------
+
+    def failures_left(self, key: str) -> int:
+        """How many failures of the request ``key`` were not played, where no reply follows them; else 0."""
+        left = [item.failed for item in self._queues.get(("reply", key, ""), ()) if not item.played]
+        return len(left) if all(left) else 0
 
     def next(self, kind: str, key: str, origin: str = "") -> Item | None:
         """The next entry that was not played; first of the call that came from ``origin``, then of one from nowhere."""
@@ -109,7 +121,7 @@ class Tape:
             return not_answered(now)
         if more := self._requests.ending_alike(now):
             return other_beginning(more)
-        replies = (item.entry for item in self._items if item.entry["kind"] == "reply" and not item.played)
+        replies = (item.entry for item in self._items if item.entry["kind"] in ASKED and not item.played)
         nearest = self._requests.nearest(now, frozenset(str(entry["key"]) for entry in replies))
         if nearest is None:
             return "no request is recorded in it"
@@ -134,15 +146,25 @@ def _first_left(queue: deque[Item] | None) -> Item | None:
     return queue[0] if queue else None
 
 
+def _give_up(queue: deque[Item], count: Any) -> int:
+    """Let the last ``count`` failures not be played: the request was made again later. Returns how many these are."""
+    last = list(islice(reversed(queue), count)) if isinstance(count, int) and 0 < count <= len(queue) else []
+    given_up = [item for item in last if item.failed]
+    for item in given_up:
+        item.played = True
+    return len(given_up)
+
+
 def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return entry.get("kind"), str(entry.get("key")), str(entry.get("origin") or "")
+    kind = "reply" if entry["kind"] in ASKED else entry["kind"]
+    return kind, str(entry.get("key")), str(entry.get("origin") or "")
 
 
 def _about(entry: Mapping[str, Any]) -> str:
     """An entry in a line, for a person."""
-    if entry["kind"] == "reply":
+    if entry["kind"] in ASKED:
         rows = entry.get("messages") or [["", "", ""]]
-        return f'reply of {entry.get("model")} to "{_excerpt(str(rows[-1][2]))}"'
+        return f'{entry["kind"]} of {entry.get("model")} to "{_excerpt(str(rows[-1][2]))}"'
     verb = "answer to" if entry["kind"] == "answer" else "result of"
     return f"{verb} {entry.get('tool')} {_excerpt(str(entry.get('arguments')))}"
 

@@ -189,6 +189,13 @@ def recut(pieces: Sequence[str], change: Callable[[str], str]) -> Iterator[str]:
 
 _NUMBER, _LITERAL = "$number", "$literal"
 _NUMBERS: Final = ("nan", "inf", "-inf")
+_LARGEST: Final = 1e15  # milliseconds, dollars and the like: what is larger was spoilt by hand
+
+
+def plain_number(value: Any) -> float | None:
+    """``value`` if it is a number of ordinary size, else None."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
+    return value if known else None
 
 
 def strict(value: Any) -> Any:

@@ -116,7 +116,7 @@ class RunLoop:
         delay = retry_delay(error, attempt, self.retry)
         text = f"{error} Trying again in {delay / 1000:.1f} s, attempt {attempt + 1} of {self.retry.attempts}."
         self.host.emit(Notice, level="info", code="retry", text=text)
-        await sleep(delay, self.signal)
+        await sleep(0 if getattr(error, "recorded", False) else delay, self.signal)
 
     def _count(self, response: CompletionResponse) -> None:
         self.usage = self.usage + response.usage

@@ -54,13 +54,14 @@ def retry_delay(
     """Milliseconds to wait after try number ``attempt`` (from 1) failed with ``error``.
 
     A usable ``retry_after_ms`` of the error wins. Otherwise the wait doubles with each try, half of it fixed and half
-    random (equal jitter). Either way it is at most ``max_delay_ms``.
+    random (equal jitter), as the error's ``jitter`` says if it has one. Either way it is at most ``max_delay_ms``.
     """
     hint = getattr(error, "retry_after_ms", None)
     if isinstance(hint, (int, float)) and not isinstance(hint, bool) and hint >= 0:  # NaN is not
         return float(min(hint, options.max_delay_ms))
     backoff = min(options.max_delay_ms, options.base_delay_ms * 2.0 ** min(max(attempt, 1) - 1, 64))
-    return backoff / 2 + random() * backoff / 2
+    jitter = getattr(error, "jitter", None)
+    return backoff / 2 + (random() if jitter is None else jitter) * backoff / 2
 
 
 async def sleep(ms: float, signal: CancelSignal | None = None) -> None:
@@ -279,9 +280,8 @@ def _retry_after(headers: Mapping[str, str], body: Any) -> float | None:
 
 def _number(text: str) -> float | None:
     # Digits only: float() would also take "nan", "inf", "1_0" and other scripts' digits.
-    if not re.fullmatch(r"[0-9]{1,300}(?:\.[0-9]{1,30})?", text.strip()):
-        return None
-    return float(text)
+    digits = text.strip(" \t")
+    return float(digits) if re.fullmatch(r"[0-9]{1,300}(?:\.[0-9]{1,30})?", digits) else None
 
 
 def _moment(text: str) -> datetime | None:

@@ -270,6 +270,36 @@ def test_replay_without_a_path_reaches_no_model(tmp_path: Path) -> None:
         assert "From far." in record_of(far, "%%kestrel\nhi")
 
 
+FAILS = """from kestrel_nb import Kestrel, KestrelConfig, ModelRequestError
+from kestrel_nb.runtime.retry import RetryOptions
+from kestrel_nb.testing import Reply, ScriptedModel
+
+busy = ModelRequestError("far answered 503: busy", status=503, retryable=True)
+cut = Reply("The beginning of it", error=ModelRequestError("far broke off"), error_after=2)
+refused = Reply(error=ModelRequestError("far answered 401: no; check the API key", status=401))
+far = ScriptedModel([Reply(error=busy)] * 3 + [Reply(error=busy), "Well.", cut, refused], id="far")
+config = KestrelConfig(retry=RetryOptions(attempts=3, base_delay_ms=100))
+own = Kestrel(model=far, config=config)
+%kestrel use own"""
+
+
+def test_cells_that_fail_are_played(kernel: Kernel, folder: Path) -> None:
+    path = folder / "fails.jsonl"
+    kernel.ok(FAILS)
+    try:
+        shown = []
+        for mode in ("record", "replay"):
+            kernel.ok(f"%kestrel {mode} {path}")
+            outcomes = [kernel.run(f"%%kestrel -s s{number}\nhi {number}") for number in range(4)]
+            shown.append([([*out.displayed], out.reply.get("evalue"), out.status) for out in outcomes])
+        assert shown[0] == shown[1]
+        assert [status for _, _, status in shown[0]] == ["error", "ok", "error", "error"]
+        assert "far answered 503: busy" in str(shown[0][0])
+        assert "0 of them not played yet" in word(kernel, "%kestrel replay")
+    finally:
+        kernel.ok("%kestrel replay off\n%unload_ext kestrel_nb\n%load_ext kestrel_nb")
+
+
 @pytest.mark.parametrize("mode", ["record", "auto"])
 def test_a_cell_that_is_not_recorded_says_so(kernel: Kernel, folder: Path, mode: str) -> None:
     kernel.ok(FAR)

@@ -27,7 +27,6 @@ from kestrel_nb.protocol.errors import UsageError
 from kestrel_nb.protocol.messages import ImagePart, OpaquePart, ReasoningPart, TextPart, ToolCallPart
 from kestrel_nb.protocol.sessions import ModelInfo, Usage
 from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
-from kestrel_nb.runtime.retry import RetryOptions
 from kestrel_nb.testing import Reply, ScriptedModel
 
 KEY = "zq-planted-0815-key-for-tests"
@@ -130,34 +129,6 @@ async def test_what_is_asked_again_is_played_in_order_and_then_missed(path: Path
     (first, second, third), _, _ = await replay(path, prompts=["go", "go", "go"])
     assert (first.text, second.text) == ("one", "two")
     assert "recorded 2 times and was played as often" in str(third)
-
-
-async def test_failures_and_stopped_replies_are_not_recorded(path: Path) -> None:
-    passing = ModelRequestError("busy", retryable=True)
-    reply = Reply("x" * 40, error=ModelRequestError("cut"), error_after=2)
-    config = KestrelConfig(retry=RetryOptions(attempts=3, base_delay_ms=1))
-    results, _, _ = await record(path, [Reply(error=passing), "good", reply], prompts=["go", "no"], config=config)
-    assert isinstance(results[1], ModelRequestError)
-    assert len(lines(path, "reply")) == 1
-    (first, second), _, _ = await replay(path, prompts=["go", "no"])
-    assert first.text == "good"
-    assert second.code == "cassette_miss"
-
-    begun, hung = asyncio.Event(), asyncio.Event()
-
-    async def hang() -> None:
-        begun.set()
-        await hung.wait()
-
-    model = ScriptedModel([Reply("never", before=hang)], id="m")
-    async with Kestrel(workspace=path.parent, model=model, cassette=Cassette(path, "auto")) as app:
-        session = app.sessions.create()
-        run = session.start("hang")
-        await begun.wait()
-        session.cancel()
-        hung.set()
-        assert (await run).status == "cancelled"
-    assert len(lines(path, "reply")) == 1
 
 
 async def test_auto_records_what_is_missing(path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kestrel_nb.protocol.errors import CodecError, StoreError, UsageError
 from kestrel_nb.providers.cassette import Cassette
+from kestrel_nb.providers.cassette_answer import Answer
 from kestrel_nb.providers.cassette_file import VERSION, CassetteFile
 from kestrel_nb.providers.cassette_text import Places, loose, recut, strict, without_credentials
 from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
@@ -201,8 +202,8 @@ async def test_a_file_that_another_program_changes_is_left_alone(tmp_path: Path)
     for text in (path.read_text("utf-8") + "{}\n", "", "x"):
         kept(path, text)
         with pytest.raises(StoreError, match="another program has changed it"):
-            cassette.keep_reply(
-                cassette.asked(ASK, "/nowhere"), model.info, CompletionResponse(content="no"), (), "/nowhere"
+            cassette.keep(
+                cassette.asked(ASK, "/nowhere"), model.info, Answer(CompletionResponse(content="no"), ()), "/nowhere"
             )
         assert path.read_text("utf-8") == text
     cassette.close()
