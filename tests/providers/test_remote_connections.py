@@ -36,7 +36,7 @@ from kestrel_nb.protocol.errors import CancelledByUser, ModelRequestError
 from kestrel_nb.protocol.messages import create_message
 from kestrel_nb.providers import OpenAIChatModel, Timeouts
 from kestrel_nb.providers.connections import close_connections, trusted
-from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.runtime.models import CompletionRequest, TokenDelta
 from kestrel_nb.runtime.signals import CancelSignal
 
 TESTS = Path(__file__).parents[1]
@@ -133,6 +133,34 @@ async def test_answers_that_say_close_or_have_no_end_of_their_own_are_read_whole
         assert await says_hello(one)
         assert await says_hello(one)
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("broken", [b"zz\r\n", b"5\r\nhello-and-more\r\n", b"\x00\x01\x02\r\n\r\n"])
+async def test_what_comes_together_with_a_broken_chunk_is_shown_before_the_failure(broken: bytes) -> None:
+    together = b"".join([stream_head(), *map(chunk, chat_text("hel", "lo")[:-2]), broken])
+    async with ModelServer([[together, STALL]]) as server:
+        told: list[TokenDelta] = []
+        with pytest.raises(ModelRequestError, match="broke off"):
+            await model(server).generate(asked(), told.append)
+        assert "".join(delta.text for delta in told) == "hello"
+        await server.until_gone()
+
+
+async def test_a_server_that_refuses_a_large_request_before_it_has_read_it_is_heard() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head(413, {"content-length": "9"}) + b"too large")
+        await writer.drain()
+        while await reader.read(65_536):  # as good servers do: closing at once would lose the answer
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        one = OpenAIChatModel("m", base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        large = CompletionRequest(model="m", messages=(create_message("user", "x" * 20_000_000),))
+        with pytest.raises(ModelRequestError, match="413"):
+            await one.generate(large)
 
 
 async def test_a_server_that_says_done_and_leaves_the_stream_open_holds_up_nobody() -> None:
@@ -287,7 +315,7 @@ sys.path.insert(0, {tests!r})
 from model_server import *
 from kestrel_nb.protocol.messages import create_message
 from kestrel_nb.providers import OpenAIChatModel
-from kestrel_nb.runtime.models import CompletionRequest
+from kestrel_nb.runtime.models import CompletionRequest, TokenDelta
 
 request = CompletionRequest(model="m", messages=(create_message("user", "hi"),))
 
