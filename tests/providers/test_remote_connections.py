@@ -196,10 +196,10 @@ async def test_what_a_server_sends_unasked_on_a_resting_connection_answers_nothi
 )
 async def test_a_server_that_falls_silent_is_left(steps: list[Step]) -> None:
     async with ModelServer([steps, HELLO]) as server:
-        one = model(server, timeouts=Timeouts(idle_s=0.2))
+        one = model(server, timeouts=Timeouts(idle_s=0.8))
         error = await failure(one)
         assert (error.code, error.retryable) == ("timeout", True)
-        assert "said nothing for 0.2 s (idle_s)" in str(error)
+        assert "said nothing for 0.8 s (idle_s)" in str(error)
         await server.until_gone()
         assert await says_hello(one)
 
