@@ -164,7 +164,7 @@ async def test_a_reply_that_is_cut_at_any_event(api: str, at: int, end: Step) ->
 
 @pytest.mark.parametrize("api", MODELS)
 async def test_a_reply_that_stalls_before_its_first_token_is_asked_for_again(api: str) -> None:
-    async with application([stream_head(), STALL], plain(api), api=api, timeouts=Timeouts(idle_s=0.1)) as ran:
+    async with application([stream_head(), STALL], plain(api), api=api, timeouts=Timeouts(idle_s=0.5)) as ran:
         assert isinstance(await ran.ask(), str)
         assert len(ran.notices) == 1
         assert "said nothing for 0.1 s" in ran.notices[0]
@@ -181,7 +181,7 @@ async def test_a_reply_that_stalls_after_its_first_token_ends_the_run(api: str) 
         stalled[1:] = [chunk(b'{"message":{"content":"hel"},"done":false}\n')]
     if api == "gemini":
         stalled[1:] = [chunk(data_event({"candidates": [{"content": {"parts": [{"text": "hel"}]}}]}))]
-    async with application([*stalled, STALL], plain(api), api=api, timeouts=Timeouts(idle_s=0.1)) as ran:
+    async with application([*stalled, STALL], plain(api), api=api, timeouts=Timeouts(idle_s=0.5)) as ran:
         ended = await ran.ask()
         assert isinstance(ended, ModelRequestError)
         assert (ended.code, len(ran.server.requests), ran.runs) == ("timeout", 1, [])
