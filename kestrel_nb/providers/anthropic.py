@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
 from ..protocol.messages import ChatMessage, ToolResultPart
 from ..protocol.sessions import ModelInfo
-from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .anthropic_blocks import block, check_image
+from .anthropic_blocks import (
+    begun_on_server,
+    block,
+    check_image,
+    ended_on_server,
+    images_of_failures,
+    without_last_thoughts,
+)
 from .anthropic_reply import API
 from .anthropic_stream import AnthropicParser, whole_reply
+from .anthropic_tools import name_only, tool
 from .encoding import (
     KeptJoin,
     KeptTools,
@@ -23,10 +30,7 @@ from .encoding import (
     joined_arrays,
     json_array,
     json_bytes,
-    json_object,
     newest_images,
-    object_schema,
-    sent_name,
 )
 from .wire import WireRequest
 
@@ -41,6 +45,8 @@ OTHERS_LIMIT: Final = 8_192
 
 # A conversation has to begin with the person; what begins otherwise gets this before it.
 _BEGINNING: Final = b'{"type":"text","text":"(The conversation goes on.)"}'
+# What stands in the place of a call on the server whose reply was cut before the result came.
+_BROKEN_OFF: Final = b'{"type":"text","text":"(A call of a tool on the server was broken off here.)"}'
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 _HEADS: Final = {role: b'{"role":"' + role.encode() + b'","content":[' for role in ("user", "assistant")}
 _MARKED: Final = 4  # the last turns, among which the marks of the prompt cache may stand
@@ -48,11 +54,17 @@ _MARKED: Final = 4  # the last turns, among which the marks of the prompt cache 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The content blocks of one message as JSON, joined by commas: results of tools, and everything else."""
+    """The content blocks of one message as JSON: results of tools, and everything else.
+
+    ``begun`` are the ids of the calls among ``others`` of tools that run on the server, ``ended`` those of their
+    results: both stand in the assistant's turn, but not always in one message.
+    """
 
     role: str
-    results: bytes
-    others: bytes
+    results: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
+    begun: Mapping[bytes, str] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
 
 
 class _Turns:
@@ -73,19 +85,21 @@ class _Turns:
             return
         self.names |= dict.fromkeys(call.name for call in message.tool_calls)
         if not self._last and blocks.role == "assistant":
-            self._last.append([_Blocks("user", b"", _BEGINNING)])
+            self._last.append([_Blocks("user", others=(_BEGINNING,))])
         if self._last and self._last[-1][0].role == blocks.role:
             self._last[-1].append(blocks)
             return
         self._last.append([blocks])
         if len(self._last) > _MARKED:
-            self._closed += _turn(self._last.pop(0), marked=False) + b","
+            self._closed += _turn(self._last.pop(0)) + b","
 
     def pieces(self, *, marked: bool) -> tuple[bytearray, bytes]:
         """All of them, joined; ``marked`` for the prompt cache."""
         # Also the turn before: the mark of the last request stands there, however many calls came since.
         asked = [at for at, turn in enumerate(self._last) if turn[0].role == "user"][-2:] if marked else []
-        return self._closed, b",".join(_turn(turn, marked=at in asked) for at, turn in enumerate(self._last))
+        end = len(self._last) - 1
+        turns = (_turn(turn, marked=at in asked, goes_on=at == end) for at, turn in enumerate(self._last))
+        return self._closed, b",".join(turns)
 
 
 class AnthropicWire:
@@ -116,7 +130,7 @@ class AnthropicWire:
         self._max_tokens = checked_tokens("max_tokens", max_tokens) or output_limit(model, own=stamp == API)
         self._cache = (stamp == API if cache is None else cache) and "cache_control" not in self._extra
         self._turns = KeptJoin(self._blocks, _Turns)
-        self._tools = KeptTools(_tool)
+        self._tools = KeptTools(tool)
 
     @property
     def api(self) -> str:
@@ -178,13 +192,20 @@ class AnthropicWire:
 
     def _blocks(self, message: ChatMessage) -> _Blocks:
         if message.role == "system":
-            return _Blocks("user", b"", b"")
+            return _Blocks("user")
         own = message.provider == self._stamp
-        made = [(part, block(part, own, signed=self._stamp == API)) for part in message.parts]
-        results = (sent for part, sent in made if sent and isinstance(part, ToolResultPart))
-        others = (sent for part, sent in made if sent and not isinstance(part, ToolResultPart))
-        role = "assistant" if message.role == "assistant" else "user"
-        return _Blocks(role, b",".join(results), b",".join(others))
+        parts = without_last_thoughts(message.parts)
+        made = [(part, sent) for part in parts if (sent := block(part, own, signed=self._stamp == API))]
+        results = tuple(sent for part, sent in made if isinstance(part, ToolResultPart))
+        others = tuple(sent for part, sent in made if not isinstance(part, ToolResultPart))
+        return _Blocks(
+            role="assistant" if message.role == "assistant" else "user",
+            results=results,
+            others=(*others, *images_of_failures(parts)),
+            # Beside a call that runs here the result only comes with the next reply.
+            begun={} if message.tool_calls else {sent: id for part, sent in made if (id := begun_on_server(part))},
+            ended=frozenset(id for part, _ in made if (id := ended_on_server(part))),
+        )
 
 
 def output_limit(model: str, *, own: bool = True) -> int:
@@ -197,25 +218,23 @@ def output_limit(model: str, *, own: bool = True) -> int:
     return next((limit for name, limit in OUTPUT_LIMITS if name in model), OUTPUT_LIMIT)
 
 
-def _turn(turn: list[_Blocks], *, marked: bool) -> bytes:
-    """The blocks of messages that stand side by side, results of tools first."""
-    blocks = b",".join(piece for kind in ("results", "others") for one in turn if (piece := getattr(one, kind)))
-    return _HEADS[turn[0].role] + (_marked(blocks) if marked else blocks) + b"]}"
+def _turn(turn: list[_Blocks], *, marked: bool = False, goes_on: bool = False) -> bytes:
+    """The blocks of messages that stand side by side, results of tools first.
+
+    A call on the server without a result is refused, unless the turn ``goes_on`` with this request.
+    """
+    blocks = [block for one in turn for block in one.results] + [block for one in turn for block in one.others]
+    if not goes_on and any(one.begun for one in turn):
+        ended = frozenset[str]().union(*(one.ended for one in turn))
+        broken = {block for one in turn for block, id in one.begun.items() if id not in ended}
+        blocks = [_BROKEN_OFF if block in broken else block for block in blocks]
+    joined = b",".join(blocks)
+    return _HEADS[turn[0].role] + (_marked(joined) if marked else joined) + b"]}"
 
 
 def _marked(blocks: bytes) -> bytes:
     """``blocks`` with the mark of the prompt cache in the last one."""
     return blocks[:-1] + _MARK
-
-
-def _tool(schema: ToolSchema) -> dict[str, Any]:
-    description = {"description": schema.description} if schema.description else {}
-    return {"name": schema.name, **description, "input_schema": object_schema(schema.parameters)}
-
-
-def name_only(name: str) -> bytes:
-    """A tool of which only the name is known any more."""
-    return json_object({"name": json_bytes(sent_name(name)), "input_schema": b'{"type":"object","properties":{}}'})
 
 
 # ---- the list of models ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ..protocol.codec import UNKNOWN
@@ -11,6 +12,7 @@ from ..protocol.errors import UsageError
 from ..protocol.messages import ImagePart, OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from .anthropic_reply import API
 from .encoding import argument_bytes, json_bytes, json_object, sent_name
+from .event_parser import object_of, str_of
 from .images import base64_image
 
 IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -41,10 +43,14 @@ def block(part: Part, own: bool, *, signed: bool) -> bytes | None:
 
 
 def _text(part: TextPart, own: bool) -> bytes | None:
-    """Text that says nothing is refused by the server; why a reply was refused is for the person alone."""
-    if not part.text.strip() or "stop_details" in part.extra:
+    if _is_blank(part):
         return None
     return json_bytes({"type": "text", "text": part.text, **_own_fields(part, own)})
+
+
+def _is_blank(part: Part) -> bool:
+    """Text that says nothing is refused by the server; why a reply was refused is for the person alone."""
+    return isinstance(part, TextPart) and (not part.text.strip() or "stop_details" in part.extra)
 
 
 def _thought(part: ReasoningPart) -> bytes:
@@ -63,7 +69,7 @@ def _call(part: ToolCallPart, own: bool) -> bytes:
 def _result(part: ToolResultPart) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _call_id(part.call_id)}
     text = part.content if part.content.strip() else "failed, and said nothing" if part.is_error else ""
-    if part.images:
+    if part.images and not part.is_error:
         texts = [{"type": "text", "text": text}] if text else []
         block["content"] = [*texts, *map(_image_or_word, part.images)]
     elif text:
@@ -71,6 +77,35 @@ def _result(part: ToolResultPart) -> dict[str, Any]:
     if part.is_error:
         block["is_error"] = True
     return block
+
+
+def images_of_failures(parts: Iterable[Part]) -> Iterator[bytes]:
+    """The images of failed calls: a result that is an error may hold text only, so they stand behind the results."""
+    for part in parts:
+        if isinstance(part, ToolResultPart) and part.is_error:
+            yield from (json_bytes(_image_or_word(image)) for image in part.images)
+
+
+def without_last_thoughts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """``parts`` without thoughts that nothing follows: a reply that was cut while it was thinking, or only thought.
+
+    The server refuses a message whose last block is one.
+    """
+    end = len(parts)
+    while end and (isinstance(parts[end - 1], ReasoningPart) or _is_blank(parts[end - 1])):
+        end -= 1
+    return parts[:end]
+
+
+def begun_on_server(part: Part) -> str:
+    """The id of the call, if ``part`` is one of a tool that runs on the server."""
+    value = object_of(part.value) if isinstance(part, OpaquePart) and part.api == API else {}
+    return str_of(value.get("id")) if str_of(value.get("type")).endswith("_tool_use") else ""
+
+
+def ended_on_server(part: Part) -> str:
+    """The id of the call that ``part`` is the result of, if a tool on the server gave it."""
+    return str_of(object_of(part.value).get("tool_use_id")) if isinstance(part, OpaquePart) else ""
 
 
 def check_image(part: ImagePart) -> None:

@@ -2,8 +2,8 @@
 
 One step is one model call and the tool calls it asks for. The model answers; its message goes into the transcript;
 each call is worked through ``ToolCalls.run``; the results go into the transcript in call order; and so on until the
-model asks for nothing more, a tool ends the run, or the step limit is reached. However a run ends, every call in the
-transcript has exactly one result.
+model asks for nothing more and has not paused, a tool ends the run, or the step limit is reached. However a run ends,
+every call in the transcript has exactly one result.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from .tool_calls import CallOutcome, ToolCalls
 from .truncation import clean_text
 
 CUT_OFF = "not run: the reply was cut off at its token limit, so the call may be incomplete; make a shorter one"
+FILTERED = "The provider's content filter ended the reply."
+PAUSED = "pause_turn"  # Anthropic's word for work on its side that goes on once the reply is sent back as it is
 RUN_FINISHED = "not run: the run was finished"
 RUN_ENDED = "not run: the run ended before its turn"
 
@@ -84,8 +86,10 @@ class RunLoop:
         self.text = message.content or self.text
         if response.finish_reason == "length":
             self._refuse_cut_off(message)
+        elif response.finish_reason == "content_filter":
+            self.host.emit(Notice, level="warning", code="content_filter", text=FILTERED)
         if not message.tool_calls:
-            return True
+            return response.finish_reason != PAUSED
         await self.host.save_step(over=False)  # after a crash the model then hears of these calls
         over = await self._run_calls(self.host.unanswered())
         await self.host.save_step(over=True)

@@ -41,7 +41,8 @@ class CompletionRequest:
 class CompletionResponse:
     """What a model answered. ``parts`` is authoritative; left empty, it is built from the flat fields.
 
-    ``finish_reason`` is "stop", "tool_calls", "length", "content_filter", "error" or the provider's own word.
+    ``finish_reason`` is "stop", "tool_calls", "length", "content_filter", "error" or the provider's own word; after
+    "pause_turn" a run asks again, so that the model goes on.
     ``recorded``: it is played, and ``cost`` is what it had cost in US dollars, None where that was not known.
     """
 

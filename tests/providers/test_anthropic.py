@@ -280,3 +280,73 @@ def test_lists_of_models() -> None:
 def test_the_key_and_the_version_are_headers() -> None:
     headers = AnthropicWire("m", stamp="anthropic").key_headers("dummy")
     assert headers == {"x-api-key": "dummy", "anthropic-version": "2023-06-01"}
+
+
+def test_the_images_of_a_failed_call_stand_behind_the_results() -> None:
+    failed = result("toolu_1", "no", is_error=True, images=(ImagePart(data=PIXEL),))
+    asks = said(call("toolu_1", "{}", {}), call("toolu_2", "{}", {}))
+    assert body(asked("a"), asks, failed, result("toolu_2", "yes"))["messages"][-1]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no", "is_error": True},
+        {"type": "tool_result", "tool_use_id": "toolu_2", "content": "yes"},
+        {"type": "image", "source": PNG},
+    ]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ReasoningPart(text="Hm.", extra={"signature": "Sig"}),
+        ReasoningPart(text="", redacted=True, extra={"data": "Red=="}),
+    ],
+)
+def test_no_message_ends_with_a_thought(last: ReasoningPart) -> None:
+    blank = TextPart(text="\n")
+    content = [message["content"] for message in body(asked("a"), said(last, blank), asked("b"))["messages"]]
+    assert content == [[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]]
+    sent = body(asked("a"), said(last, TextPart(text="So."), last, blank), asked("b"))["messages"][1]["content"]
+    assert [block["type"] for block in sent] == ["redacted_thinking" if last.redacted else "thinking", "text"]
+
+
+def server_call(id: str, kind: str = "server_tool_use") -> OpaquePart:
+    return OpaquePart(api="anthropic", value={"type": kind, "id": id, "name": "s", "input": {}})
+
+
+def test_a_call_on_the_server_without_its_result_is_only_mentioned_once_the_turn_is_over() -> None:
+    found = OpaquePart(api="anthropic", value={"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []})
+    begun = (asked("a"), said(server_call("srv_1"), server_call("srv_2", "mcp_tool_use")), said(found))
+    assert [block["type"] for block in body(*begun)["messages"][-1]["content"]] == [
+        "server_tool_use",
+        "mcp_tool_use",
+        "web_search_tool_result",
+    ]
+    later = [asked("b"), said(TextPart(text="c"))] * 4
+    for messages in ((*begun, asked("b")), (*begun, *later)):
+        assert [block["type"] for block in body(*messages)["messages"][1]["content"]] == [
+            "server_tool_use",
+            "text",
+            "web_search_tool_result",
+        ]
+
+
+def test_a_call_on_the_server_beside_one_that_runs_here_waits_for_it() -> None:
+    asks = said(server_call("srv_1"), call("toolu_1", "{}", {}))
+    sent = body(asked("a"), asks, result("toolu_1", "x"))["messages"][1]["content"]
+    assert [block["type"] for block in sent] == ["server_tool_use", "tool_use"]
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
+def test_choices_at_the_top_of_a_schema_become_properties_since_the_server_refuses_them(word: str) -> None:
+    parameters = {
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "$defs": {"B": {"properties": {"b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}},
+        word: [{"required": ["a"]}, {"$ref": "#/$defs/B"}, {"$ref": "#/none"}, {"properties": {"a": {}}}, True],
+    }
+    tool = ToolSchema(name="look", description="", parameters=parameters)
+    schema = body(asked("a"), tools=(tool,))["tools"][0]["input_schema"]
+    assert schema == {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        "required": ["a"],
+        "$defs": parameters["$defs"],
+    }

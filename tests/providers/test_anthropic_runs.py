@@ -109,3 +109,43 @@ async def test_a_failure_before_the_first_token_is_tried_again_and_one_behind_it
         with pytest.raises(ModelRequestError, match="529: Overloaded"):
             await stage.ask()
         assert len(server.requests) == 1
+
+
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "kestrel"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"encrypted_content": "Eq=="}]}
+
+
+def paused(*blocks: dict[str, Any]) -> Steps:
+    return events(
+        *({"type": "content_block_start", "index": at, "content_block": block} for at, block in enumerate(blocks)),
+        {"type": "message_delta", "delta": {"stop_reason": "pause_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    )
+
+
+async def test_a_turn_that_was_paused_goes_on_with_what_was_said_so_far() -> None:
+    goes_on = events(
+        {"type": "content_block_start", "index": 0, "content_block": FOUND},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Found."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    )
+    async with ModelServer([paused({"type": "text", "text": "I search."}, SEARCH), goes_on, text("done")]) as server:
+        stage = Stage(AnthropicModel("m", base_url=server.url))
+        result = await stage.ask()
+        assert (result.text, result.status, result.steps, result.usage.output_tokens) == ("Found.", "completed", 2, 5)
+        await stage.ask("more")
+    stage.check()
+    said = [{"type": "text", "text": "I search."}, SEARCH]
+    assert server.requests[1].json["messages"][-1] == {"role": "assistant", "content": said}
+    assert server.requests[2].json["messages"][1]["content"] == [*said, FOUND, {"type": "text", "text": "Found."}]
+
+
+async def test_a_turn_that_pauses_to_no_end_is_stopped_by_the_step_limit_and_can_be_left() -> None:
+    async with ModelServer([*[paused(SEARCH)] * 3, text("done")]) as server:
+        stage = Stage(AnthropicModel("m", base_url=server.url), max_steps=3)
+        assert (await stage.ask()).status == "max_steps"
+        assert (await stage.ask("never mind")).text == "done"
+    broken = server.requests[3].json["messages"][1]["content"]
+    assert [block["type"] for block in broken] == ["text"] * 3
+    assert "broken off" in broken[0]["text"]
