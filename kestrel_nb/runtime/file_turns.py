@@ -6,13 +6,15 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 _THREADS = 4  # sessions whose disk work goes on at once; the work is waiting, not computing
 
 T = TypeVar("T")
+_Outcome = tuple[Any, BaseException | None]
 
 
 class Turns:
@@ -30,9 +32,10 @@ class Turns:
 
         When the caller is cancelled, a job that has begun goes on to its end and a waiting one is dropped.
         """
-        result: Future[T] = Future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[_Outcome] = loop.create_future()
         lock, waiting = self._queues.setdefault(id, (threading.Lock(), deque()))
-        waiting.append(partial(_run, job, result))
+        waiting.append(partial(_run, job, loop, done))
 
         def take_turn() -> None:
             with lock:  # whichever thread gets it does the oldest job
@@ -42,13 +45,24 @@ class Turns:
             self._pool.submit(take_turn)
         except RuntimeError:  # at the interpreter's exit no thread can be started, but a save must not be lost
             take_turn()
-        return await asyncio.wrap_future(result)
+        result, error = await done
+        if error is not None:
+            raise error
+        return cast(T, result)
 
 
-def _run(job: Callable[[], Any], result: Future[Any]) -> None:
-    if not result.set_running_or_notify_cancel():
+def _run(job: Callable[[], Any], loop: asyncio.AbstractEventLoop, done: asyncio.Future[_Outcome]) -> None:
+    if done.cancelled():
         return
+    outcome: _Outcome
     try:
-        result.set_result(job())
+        outcome = job(), None
     except BaseException as error:
-        result.set_exception(error)
+        outcome = None, error
+    with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        loop.call_soon_threadsafe(_settle, done, outcome)
+
+
+def _settle(done: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+    if not done.done():
+        done.set_result(outcome)
