@@ -7,19 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..protocol.codec import dumps, parse_call
+from ..protocol.codec import jsonable, parse_call
 from ..protocol.messages import Part, ReasoningPart, TextPart, new_id
 from ..runtime.models import TokenDelta
-from .event_parser import str_of
+from ..runtime.truncation import clean_text
+from .event_parser import argument_text
+from .forms import asked_of, listed, texts_of
 
 Kind = Literal["text", "refusal", "reasoning", "call"]
-_REASONING = ("reasoning_content", "reasoning")
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
+_KINDS = {
+    **{"content": "text", "refusal": "refusal", "tool_calls": "call", "function_call": "call"},
+    **dict.fromkeys((*_REASONING, "reasoning_details"), "reasoning"),
+}
 
 
 class Segment:
-    """A stretch of the reply, in pieces. ``sent`` counts those that were given out; a call knows more of itself."""
+    """A stretch of the reply, in pieces. ``sent`` counts those that were given out; a call knows more of itself.
 
-    __slots__ = ("extra", "held", "id", "index", "kind", "name", "pieces", "sent", "shown", "theirs")
+    ``theirs`` is the id that the server gave it, ``again`` that its name was said again when it was complete.
+    """
+
+    __slots__ = ("again", "extra", "held", "id", "index", "kind", "name", "pieces", "sent", "shown", "theirs")
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Kind = kind
@@ -32,11 +41,29 @@ class Segment:
         self.theirs = ""
         self.index: int | None = None
         self.name = ""
+        self.again = False
+
+    @property
+    def complete(self) -> bool:
+        """True for a call whose arguments are an object already."""
+        return (
+            bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and _object("".join(self.pieces)) is not None
+        )
+
+    @property
+    def blank(self) -> bool:
+        """True for a call that asks for nothing: some servers send an empty one behind the last."""
+        return self.kind == "call" and not self.name and not self.pieces
+
+    @property
+    def key(self) -> Any:
+        """What tells it from others: itself, or for a call with an id of the server's all that it says."""
+        return (self.theirs, self.name, self.text) if self.theirs else id(self)
 
     @property
     def text(self) -> str:
         """All of it; halves of a character that came in two pieces are joined."""
-        return _paired("".join(self.pieces))
+        return clean_text("".join(self.pieces))
 
     def fresh(self) -> str:
         """The text since the last time. A half character at its end waits for its other half."""
@@ -47,7 +74,7 @@ class Segment:
             text, self.held = self.held + text, ""
         if text and "\ud800" <= text[-1] <= "\udbff":
             text, self.held = text[:-1], text[-1]
-        return text if text.isascii() else _paired(text)
+        return clean_text(text)
 
 
 class ChatReply:
@@ -59,11 +86,7 @@ class ChatReply:
         self._deltas: list[TokenDelta] = []
         self._calls: list[Segment] = []
         self._details: list[dict[str, Any]] = []
-
-    @property
-    def empty(self) -> bool:
-        """True until something was said."""
-        return not self._segments
+        self._field: str | None = None  # the name under which reasoning comes
 
     @property
     def refused(self) -> bool:
@@ -79,18 +102,24 @@ class ChatReply:
     def add(self, delta: Mapping[str, Any], *, whole: bool = False) -> None:
         """Everything that ``delta`` holds. The calls of a ``whole`` message are each complete."""
         self._add_reasoning(delta)
-        text = delta.get("content")
-        if text and isinstance(text, str):
-            self.add_text(text)
-        elif isinstance(text, list):
-            self._add_content_parts(text)
-        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
+        for kind, text in texts_of(delta.get("content")):
+            self._add(kind, text)
+        if isinstance(refusal := delta.get("refusal"), str):
             self._add("refusal", refusal)
-        if pieces := delta.get("tool_calls"):
-            for place, piece in enumerate(pieces):
-                self._add_call(piece, apart=whole or place > 0)
-        if function := delta.get("function_call"):  # the old form of one call
-            self._add_call({"function": function}, apart=False)
+        calls = listed(delta.get("tool_calls"))
+        for place, piece in enumerate(calls):
+            self._add_call(piece, apart=whole or place > 0)
+        if not calls and (function := delta.get("function_call")):  # the old form of one call
+            self._add_call({"function": function}, apart=whole)
+
+    def add_rest(self, message: Mapping[str, Any]) -> None:
+        """What a whole ``message`` holds beyond what was streamed before it."""
+        said = {segment.kind for segment in self._segments}
+        rest = {key: value for key, value in message.items() if _KINDS.get(key) not in said}
+        if "call" in said:
+            known = {"", *(call.theirs for call in self._calls)}
+            rest["tool_calls"] = [call for call in listed(message.get("tool_calls")) if _id(call) not in known]
+        self.add(rest, whole=True)
 
     def take(self) -> Sequence[TokenDelta]:
         """The deltas of what was added since the last time."""
@@ -99,8 +128,10 @@ class ChatReply:
         return deltas
 
     def parts(self) -> tuple[Part, ...]:
-        """The reply. Calls keep their argument text as it came."""
-        parts = [_part(segment) for segment in self._segments]
+        """The reply. Calls keep their argument text as it came; one that was said again stands there once."""
+        segments = {segment.key: segment for segment in reversed(self._segments)}
+        said = [segment for segment in self._segments if segments[segment.key] is segment and not segment.blank]
+        parts = [_part(segment) for segment in said]
         if not self._details:
             return tuple(parts)
         details = {"reasoning_details": self._details}
@@ -112,12 +143,13 @@ class ChatReply:
 
     # ---- text -----------------------------------------------------------------------------------------------------
 
-    def _add(self, kind: Kind, text: str) -> Segment:
+    def _add(self, kind: Kind, text: str) -> None:
+        if not text:
+            return
         segment = self._open
         if segment is None or segment.kind != kind:
             segment = self._begin(kind)
         segment.pieces.append(text)
-        return segment
 
     def _begin(self, kind: Kind) -> Segment:
         self._flush()
@@ -125,25 +157,18 @@ class ChatReply:
         self._segments.append(segment)
         return segment
 
-    def _add_content_parts(self, content: list[Any]) -> None:
-        """Mistral streams lists of text and thinking."""
-        for part in content:
-            if isinstance(part.get("text"), str):
-                self._add("text", part["text"])
-            for thought in part.get("thinking") or ():
-                self._add("reasoning", thought["text"])
-
     def _add_reasoning(self, delta: Mapping[str, Any]) -> None:
-        for field in _REASONING:
-            if (text := delta.get(field)) and isinstance(text, str):
-                self._add("reasoning", text).extra.setdefault("reasoning_field", field)
-                break
-        else:
-            for detail in delta.get("reasoning_details") or ():
-                if (text := detail.get("text") or detail.get("summary")) and isinstance(text, str):
-                    self._add("reasoning", text)
-        for detail in delta.get("reasoning_details") or ():
-            self._add_detail(dict(detail))
+        details = listed(delta.get("reasoning_details"))
+        field = next((name for name in _REASONING if delta.get(name) and isinstance(delta[name], str)), None)
+        if field is not None:
+            self._add("reasoning", delta[field])
+            self._open.extra.setdefault("reasoning_field", field)  # type: ignore[union-attr]
+            self._field = field
+        for detail in details:
+            text = detail.get("text") or detail.get("summary")
+            if self._field is None and isinstance(text, str):  # else they say the same again
+                self._add("reasoning", text)
+            self._add_detail(jsonable(detail))
 
     def _add_detail(self, detail: dict[str, Any]) -> None:
         """OpenRouter streams each detail in pieces with one index: its texts are joined, the rest is kept."""
@@ -164,26 +189,42 @@ class ChatReply:
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def _add_call(self, piece: Mapping[str, Any], *, apart: bool) -> None:
-        function = piece.get("function") or {}
-        name, arguments = str_of(function.get("name")), _argument_text(function.get("arguments"))
-        theirs, index = str(piece.get("id") or ""), _index(piece)
+        name, given = asked_of(piece)
+        arguments = given if isinstance(given, str) else argument_text(given, absent="")
+        theirs, index = _id(piece), _index(piece)
         call = self._find(theirs, index, name)
-        if call is not None and theirs == call.theirs != "" and arguments and arguments == "".join(call.pieces):
-            return  # the whole call is said again
+        same_id = call is not None and theirs == call.theirs != ""
+        if call is not None and same_id and _restated(call, arguments):
+            return
         if call is None or _another(call, theirs, name, arguments, apart):
+            name = name or (call.name if call is not None and call.again else "")
             call = self._begin_call(theirs, index)
+        elif _is_void(call) and (same_id or not name) and arguments.lstrip().startswith("{"):
+            call.pieces.clear()  # an empty object stood in the place of what was to come
+            call.sent = 0
         if call is not self._open:
             self._flush()
             self._open = call
+        self._name(call, name, arguments)
         call.theirs = call.theirs or theirs
-        call.name = call.name or name
         if arguments:
             call.pieces.append(arguments)
         if extra := piece.get("extra_content"):  # Gemini's signature, as its compatible endpoint sends it
-            call.extra["extra_content"] = extra
+            call.extra["extra_content"] = jsonable(extra)
+
+    def _name(self, call: Segment, name: str, arguments: str) -> None:
+        """Take the name that a piece says: as a rule all of it, again or not; else more of it ahead of arguments."""
+        if not name or name == call.name:
+            call.again = call.again or bool(name and not arguments.strip() and call.complete)
+        elif not call.pieces or not call.name:
+            call.name = name if name.startswith(call.name) else call.name + name
+            call.shown = False
 
     def _find(self, theirs: str, index: int | None, name: str) -> Segment | None:
-        """The call that a piece may belong to: by its index, by its id, or with neither the last one."""
+        """The call that a piece may belong to: by its index, by its id, or with neither the last one.
+
+        What has no name begins no call by an id or an index alone: some servers give each piece one of its own.
+        """
         calls = self._calls[::-1]
         if index is not None and (found := [call for call in calls if call.index == index]):
             return next((call for call in found if theirs and call.theirs == theirs), found[0])
@@ -193,7 +234,8 @@ class ChatReply:
                 return call
             if theirs and ((theirs == call.theirs and (free or not name)) or (free and not call.theirs and not name)):
                 return call
-        return None
+        stray = not name and not (theirs and index is not None)
+        return calls[0] if calls and stray and not calls[0].complete else None
 
     def _begin_call(self, theirs: str, index: int | None) -> Segment:
         taken = any(call.id == theirs for call in self._calls)
@@ -220,7 +262,7 @@ class ChatReply:
 
 def _part(segment: Segment) -> Part:
     if segment.kind == "call":
-        call = parse_call(segment.id, segment.name, segment.text)
+        call = parse_call(segment.id, segment.name or "unnamed", segment.text)
         return replace(call, extra=segment.extra) if segment.extra else call
     if segment.kind == "reasoning":
         return ReasoningPart(text=segment.text, extra=segment.extra)
@@ -230,41 +272,56 @@ def _part(segment: Segment) -> Part:
 def _another(call: Segment, theirs: str, name: str, arguments: str, apart: bool) -> bool:
     """True when a piece that was found to belong to ``call`` begins another one all the same.
 
-    Names arrive whole, and so does an id: a different one is another call. The same name again is another call only
-    when the first call is complete and the piece begins anew.
+    A different id is another call, unless the piece has no name and the first call is not complete. Names arrive
+    whole; only the head of a call with an id may bring one in pieces. The same name again is another call only when
+    the first call is complete and the piece begins anew.
     """
+    begins = arguments.lstrip().startswith("{")
     if theirs and call.theirs and theirs != call.theirs:
-        return True
+        if name == call.name:
+            return begins or not call.pieces or call.complete
+        return bool(name) or (bool(arguments.strip()) and call.complete)
     if not name or not call.name:
-        return False
+        return call.again and begins
     if apart:
         return True
     if name != call.name:
-        return not theirs
-    return arguments.lstrip().startswith("{") and _is_object("".join(call.pieces))
+        in_pieces = not theirs and call.theirs and call.index is not None and not call.pieces
+        return not (in_pieces or theirs == call.theirs != "")
+    return begins and call.complete and not (_is_void(call) and theirs == call.theirs != "")
 
 
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+def _restated(call: Segment, arguments: str) -> bool:
+    """True when ``arguments`` are all of the call's, said again in any spelling."""
+    if not arguments or not call.pieces:
         return False
+    if arguments == call.pieces[0] and len(call.pieces) == 1:
+        return True
+    return arguments.lstrip().startswith("{") and call.complete and _object(arguments) == _object("".join(call.pieces))
 
 
-def _argument_text(arguments: Any) -> str:
-    """A string as it is; null means nothing; some servers send the object itself."""
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return dumps(arguments)
+def _is_void(call: Segment) -> bool:
+    return len(call.pieces) == 1 and call.pieces[0].strip() == "{}"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _id(piece: Mapping[str, Any]) -> str:
+    given = piece.get("id")
+    return str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else ""
 
 
 def _index(piece: Mapping[str, Any]) -> int | None:
+    """The index, which some servers send as text or as 1.0."""
     index = piece.get("index")
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        return int(index)
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
     return index if isinstance(index, int) and not isinstance(index, bool) else None
-
-
-def _paired(text: str) -> str:
-    """``text`` with every surrogate pair joined; a lone surrogate stays."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

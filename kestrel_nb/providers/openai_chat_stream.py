@@ -11,22 +11,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..protocol.errors import CodecError, ModelRequestError
-from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse, TokenDelta
-from .event_parser import count_of, object_of, reported
+from .event_parser import finish_of, object_of, reported, status_of, str_of
+from .forms import end_word, error_in, usage_of
 from .lines import SseSplitter
 from .openai_chat_reply import ChatReply
 from .wire import broken, truncated
 
 DONE: Final = "[DONE]"
-FINISH: Final = {  # words of other servers for the four that everybody knows
-    "function_call": "tool_calls",
-    "model_length": "length",
-    "max_tokens": "length",
-    "end_turn": "stop",
-    "eos": "stop",
+UNNAMED: Final = ("", "message", "error")  # events whose data can't be anything else than JSON
+# What else the names of errors hold, for the many that no table knows.
+_STATUS: Final = {
+    429: ("rate_limit", "quota", "too_many"),
+    401: ("authentication", "invalid_api_key"),
+    402: ("billing", "payment"),
+    403: ("permission", "forbidden"),
+    404: ("not_found",),
+    400: ("invalid", "context_length", "bad_request", "badrequest", "unsupported", "content_filter"),
 }
-FAILED: Final = ("error", "insufficient_system_resource")
 _scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # json.loads without its checks: a stream is thousands of small texts
 _ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, CodecError)
 
@@ -43,8 +45,9 @@ class OpenAIChatParser:
         self._splitter = SseSplitter()
         self._reply = ChatReply()
         self._failure: ModelRequestError | None = None
-        self._finish: str | None = None
-        self._usage: Any = None
+        self._finish = ""
+        self._usage: dict[str, Any] = {}
+        self._answered = False
         self._done = False
 
     @property
@@ -58,11 +61,12 @@ class OpenAIChatParser:
             return ()
         try:
             for name, text in self._splitter.feed(data):
-                chunk = self._read(text)
+                chunk = self._read(text, name)
                 if chunk is DONE:
                     self._done = True
                     break
-                self._chunk(chunk, name)
+                if chunk is not None:
+                    self._chunk(chunk, name)
         except ModelRequestError as error:
             self._failure, self._done = error, True
         except _ODD:
@@ -76,75 +80,101 @@ class OpenAIChatParser:
         """The whole reply. Raises ModelRequestError when the server reported one, or stopped too early."""
         if self._failure is not None:
             raise self._failure
-        if not self._done and self._finish is None:
+        if not self._done and not self._finish:
             raise truncated(self._provider)
         return self._response()
 
     def read_object(self, reply: Any) -> CompletionResponse:
         """The reply that ``reply``, the JSON of a whole one, holds."""
+        if isinstance(reply, list) and len(reply) == 1:
+            reply = reply[0]
         if not isinstance(reply, dict):
             raise broken(self._provider, "sent a reply that is not an object")
-        self._chunk(reply, "", whole=True)
-        if not reply.get("choices"):
-            raise broken(self._provider, "sent a reply without an answer")
+        self._chunk(reply, "")
         return self._response()
 
     # ---- events ---------------------------------------------------------------------------------------------------
 
-    def _read(self, text: str) -> Any:
-        """The JSON of an event, or ``DONE``."""
+    def _read(self, text: str, name: str) -> Any:
+        """The JSON of an event, ``DONE``, or None for an event that says nothing."""
         try:
             chunk, end = _scan(text, 0)
-            if end == len(text):
+            if end == len(text) and chunk.__class__ is dict:
                 return chunk
         except (ValueError, StopIteration):
-            if text.strip() == DONE:
-                return DONE
+            pass
+        text = text.strip()
+        if text.strip('"') == DONE:
+            return DONE
         try:
-            return json.loads(text)  # white space around it, or what is wrong
+            chunk = json.loads(text) if text else None
         except ValueError:
-            raise broken(self._provider, "sent an event that is not JSON") from None
+            if name == "error":
+                raise reported(text, self._provider, 500) from None
+            chunk = text
+        if isinstance(chunk, list) and len(chunk) == 1:
+            chunk = chunk[0]
+        if isinstance(chunk, dict):
+            return chunk
+        if not text or name not in UNNAMED:
+            return None
+        if name == "error":
+            raise reported(chunk, self._provider, 500)
+        raise broken(self._provider, "sent an event that is not JSON or no object")
 
-    def _chunk(self, chunk: Any, name: str, *, whole: bool = False) -> None:
+    def _chunk(self, chunk: Mapping[str, Any], name: str) -> None:
         choices = chunk.get("choices")
         if not choices or "error" in chunk:
             self._check(chunk, name)
         if usage := chunk.get("usage"):
-            self._usage = usage
-        for choice in choices or ():
-            if choice.get("index"):  # only the first of several answers is shown
-                continue
-            delta = choice.get("delta")
-            if delta is None:
-                delta = choice.get("message")
-                whole = True
-            if delta:
-                self._delta(delta, whole)
-            if finish := choice.get("finish_reason"):
-                self._finished(str(finish), choice)
+            self._count(usage)
+        if "x_groq" in chunk:
+            self._aside(object_of(chunk["x_groq"]))
+        for choice in (choices,) if isinstance(choices, dict) else choices or ():
+            if choice and choice.get("index") in (0, None, "0"):  # only the first of several answers is shown
+                self._choice(choice)
 
-    def _delta(self, delta: Mapping[str, Any], whole: bool) -> None:
+    def _choice(self, choice: Mapping[str, Any]) -> None:
+        self._answered = True
+        delta = choice.get("delta") or {}
         text = delta.get("content")
         if text and len(delta) == 1 and text.__class__ is str:  # nearly all of a stream
             self._reply.add_text(text)
-        elif not whole or self._reply.empty:  # a whole message at the end repeats what was streamed
-            self._reply.add(delta, whole=whole)
+        else:
+            if error := choice.get("error") or delta.get("error"):
+                raise self._error(error)
+            self._reply.add(delta)
+            if not delta:
+                self._reply.add_rest(choice.get("message") or {"content": choice.get("text")})
+        if finish := choice.get("finish_reason"):
+            self._finished(finish, choice)
 
-    def _finished(self, finish: str, choice: Mapping[str, Any]) -> None:
-        error = choice.get("error")
-        if finish in FAILED or error:
-            raise self._error(error or {"message": f"the reply ended with {finish}"})
-        self._finish = FINISH.get(finish.lower(), finish)
+    def _finished(self, finish: Any, choice: Mapping[str, Any]) -> None:
+        word = end_word(finish, self._finish)
+        if word == "error":
+            raise self._error(choice.get("error") or {"message": f"the reply ended with {finish}"})
+        self._finish = word
         if usage := choice.get("usage"):  # Moonshot puts it here
-            self._usage = usage
+            self._count(usage)
+
+    def _count(self, usage: Any) -> None:
+        """Take more of the usage: some servers tell it in each event, and some say less in a later one."""
+        self._usage |= {name: count for name, count in object_of(usage).items() if count}
+
+    def _aside(self, said: Mapping[str, Any]) -> None:
+        """Take what Groq tells beside the reply."""
+        if error := said.get("error"):
+            raise self._error(error)
+        self._count(said.get("usage"))
 
     def _check(self, chunk: Mapping[str, Any], name: str) -> None:
         """Raise what an event without an answer, or with an error, reports."""
         error = chunk.get("error")
-        if error or (error is not None and not chunk.get("choices")):
+        if not chunk.get("choices"):
+            unsaid = name == "error" or error not in (None, False)
+            error = error_in(chunk) or (chunk if unsaid else None)
+        if error:
             raise self._error(error)
-        if "choices" not in chunk and "error" in (chunk.get("object"), chunk.get("type"), name):
-            raise self._error(chunk)
 
     def _error(self, error: Any) -> ModelRequestError:
         return reported(error, self._provider, _status(error))
@@ -152,13 +182,15 @@ class OpenAIChatParser:
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _response(self) -> CompletionResponse:
+        if not self._answered:
+            raise broken(self._provider, "sent a reply without an answer")
         parts = self._reply.parts()
-        called = any(part.kind == "tool_call" for part in parts)
-        finish = self._finish or "stop"
-        if finish in ("stop", "tool_calls"):
-            finish = "tool_calls" if called else "content_filter" if self._reply.refused else "stop"
+        finish = finish_of("" if self._finish == "stop" else self._finish, parts)
         return CompletionResponse(
-            parts=parts, usage=read_usage(self._usage), finish_reason=finish, provider=self._provider
+            parts=parts,
+            usage=usage_of(self._usage),
+            finish_reason="content_filter" if finish == "stop" and self._reply.refused else finish,
+            provider=self._provider,
         )
 
 
@@ -170,42 +202,9 @@ def read_whole(body: bytes, provider: str) -> CompletionResponse:
         raise broken(provider, "sent a reply that can't be read") from None
 
 
-def read_usage(usage: Any) -> Usage:
-    """Tokens as counted by the server; what it does not say is 0."""
-    if not isinstance(usage, Mapping):
-        return Usage()
-    prompt, output = count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens"))
-    given, made = object_of(usage.get("prompt_tokens_details")), object_of(usage.get("completion_tokens_details"))
-    reasoning = count_of(made.get("reasoning_tokens"))
-    if reasoning and usage.get("total_tokens") == prompt + output + reasoning:  # xAI counts them apart
-        output += reasoning
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=output,
-        cache_read_tokens=count_of(given.get("cached_tokens")) or count_of(usage.get("prompt_cache_hit_tokens")),
-        cache_write_tokens=count_of(given.get("cache_write_tokens")),
-        reasoning_tokens=reasoning,
-    )
-
-
-_STATUS = {
-    429: ("rate_limit", "quota", "too_many"),
-    401: ("authentication", "invalid_api_key"),
-    402: ("billing", "payment"),
-    403: ("permission", "forbidden"),
-    404: ("not_found",),
-    400: ("invalid", "context_length", "bad_request", "unsupported"),
-}
-
-
 def _status(error: Any) -> int:
     """The HTTP status that an error of a reply with status 200 stands for; 500 where it does not say."""
-    if not isinstance(error, Mapping):
-        return 500
-    said = [error.get(key) for key in ("code", "status", "type")]
-    for value in said:
-        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
-        if isinstance(number, int) and 400 <= number <= 599:
-            return number
-    words = " ".join(value for value in said if isinstance(value, str)).lower()
+    if status := status_of(error, unknown=0, unnamed=500):
+        return status
+    words = " ".join(str_of(error.get(key)) for key in ("code", "status", "type")).lower()
     return next((status for status, known in _STATUS.items() if any(word in words for word in known)), 500)

@@ -242,7 +242,7 @@ def call_streams(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[bytes]]:
     index = draw(st.sampled_from(list(INDEXES)))
     ids = draw(st.sampled_from(("head", "every", "none")))
     restated = draw(st.booleans())
-    blank_head = draw(st.booleans()) and not (ids == "none" and index not in ("real", "from seven"))
+    blank_head = draw(st.booleans())
     streams: list[list[bytes]] = []
     for number, (name, arguments) in enumerate(calls):
         cuts = sorted(draw(st.lists(st.integers(1, len(arguments) - 1), max_size=4)))
