@@ -1,13 +1,13 @@
 """Room in a model's context window: old tool results are sent shortened once a request would no longer fit.
 
-Only what is sent changes; the stored transcript keeps every result whole. The sizes are estimates, four characters a
-token, so the server has the last word: a request that is still too large is sent as it is.
+Only what is sent changes; the stored transcript keeps every result whole. The sizes are estimates, from the letters
+alone, so the server has the last word: a request that is still too large is sent as it is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -103,34 +103,37 @@ class ContextCare:
                 cut |= self._shorten_old(limit, goal, read_only)
         newest = range(self._newest, len(self._whole))
         if self._total > room:  # nothing else helps
-            cut |= self._shorten(newest, self._share(newest, goal), read_only, images=True)
+            share = self._share(newest, goal)
+            cut |= self._shorten(newest, lambda text: max(KEPT_CHARS, _chars(text, share)), read_only, images=True)
         if self._total > room:
-            cut |= self._shorten(newest, KEPT_CHARS, read_only, images=False)
+            cut |= self._shorten(newest, lambda _: KEPT_CHARS, read_only, images=False)
         return len(cut), before - self._total
 
     def _shorten_old(self, limit: int, goal: int, read_only: frozenset[str]) -> set[int]:
         """Shorten the results of all steps but the newest to ``limit`` characters, oldest first, until ``goal``."""
         cut: set[int] = set()
         while self._total > goal and self._next[limit] < self._newest:
-            cut |= self._shorten([self._next[limit]], limit, read_only, images=False)
+            cut |= self._shorten([self._next[limit]], lambda _: limit, read_only, images=False)
             self._next[limit] += 1
         return cut
 
     def _share(self, newest: range, goal: int) -> int:
-        """How many characters each result of the newest step may have, all alike, so that everything meets ``goal``."""
-        lengths = sorted(len(part.content) for index in newest for part in self._sent[index].tool_results)
-        left = sum(lengths) - 4 * (self._total - goal)
-        for index, length in enumerate(lengths):
-            share = left // (len(lengths) - index)
-            if length > share:
-                return max(KEPT_CHARS, share - 4 * WORTH_TOKENS)  # the line that says so needs room too
-            left -= length
-        return KEPT_CHARS
+        """How many tokens each result of the newest step may have, all alike, so that everything meets ``goal``."""
+        sizes = sorted(estimate_tokens(part.content) for index in newest for part in self._sent[index].tool_results)
+        left = sum(sizes) - (self._total - goal)
+        for index, size in enumerate(sizes):
+            share = left // (len(sizes) - index)
+            if size > share:
+                return share - WORTH_TOKENS  # the line that says so needs room too
+            left -= size
+        return 0
 
-    def _shorten(self, indices: Iterable[int], limit: int, read_only: frozenset[str], *, images: bool) -> set[int]:
-        """Send the results of these messages with at most ``limit`` characters each, where that saves something.
+    def _shorten(
+        self, indices: Iterable[int], limit: Callable[[str], int], read_only: frozenset[str], *, images: bool
+    ) -> set[int]:
+        """Send the results of these messages with as many characters of each as ``limit`` says of it, at most.
 
-        Returns which were shortened.
+        Where that saves next to nothing they stay. Returns which were shortened.
         """
         cut: set[int] = set()
         for index in indices:
@@ -180,7 +183,8 @@ def _part_tokens(part: Part) -> int:
     if isinstance(part, ToolResultPart):
         return tokens + estimate_tokens(part.content) + IMAGE_TOKENS * len(part.images)
     if isinstance(part, OpaquePart):
-        return tokens + _json_tokens(part.value)
+        image = isinstance(part.value, Mapping) and "inlineData" in part.value  # as Gemini draws them
+        return tokens + (IMAGE_TOKENS if image else _json_tokens(part.value))
     return tokens + estimate_tokens(part.text)
 
 
@@ -194,11 +198,19 @@ def _json_tokens(value: Any) -> int:
     return estimate_tokens(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _shortened(part: Part, limit: int, read_only: Iterable[str], images: bool) -> Part:
+def _chars(text: str, tokens: int) -> int:
+    """About how many characters from the beginning of ``text`` come to ``tokens``."""
+    chars = len(text)
+    for _ in range(2):  # its beginning may be in another script than most of it
+        chars = min(chars, chars * max(tokens, 0) // max(estimate_tokens(text[:chars]), 1))
+    return chars
+
+
+def _shortened(part: Part, limit: Callable[[str], int], read_only: Iterable[str], images: bool) -> Part:
     """A result with its head and a line that says what is missing; a short one, and any other part, as it is."""
     if not isinstance(part, ToolResultPart):
         return part
-    head = head_of(part.content, limit)
+    head = head_of(part.content, limit(part.content))
     missing: list[str] = []
     if not head and part.content:
         missing.append(f"all {len(part.content):,} characters are left out")

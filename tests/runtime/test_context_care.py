@@ -253,6 +253,24 @@ def test_what_is_shortened_does_not_depend_on_the_process(messages: list[ChatMes
     assert stepwise.messages == at_once.messages
 
 
+@pytest.mark.parametrize(
+    "content", ["漢字" * 15_000, "漢字" * 3_000 + "y" * 40_000, "y" * 2_000 + "漢" * 30_000, "y" * 60_000]
+)
+def test_results_in_any_script_share_the_room(content: str) -> None:
+    calls = [ToolCallPart(id=id, name="read", arguments={}, raw_arguments="{}") for id in "ab"]
+    messages = [create_message("user", "go"), create_message("assistant", calls)]
+    fitted, _ = ContextCare().fit(
+        request_of([*messages, tool_message(calls[0], content), tool_message(calls[1], "y" * 60_000)]), 8_000
+    )
+    assert 1_600 < sent_tokens(fitted) <= 6_000
+    assert all(message_tokens(message) > 400 for message in fitted.messages[2:])
+
+
+def test_an_image_that_a_model_drew_counts_as_an_image() -> None:
+    drawn = OpaquePart(api="gemini", value={"inlineData": {"mimeType": "image/png", "data": "A" * 1_000_000}})
+    assert message_tokens(create_message("assistant", [drawn])) < 2 * IMAGE_TOKENS
+
+
 def test_images_tools_and_the_prompt_count() -> None:
     call = ToolCallPart(id="c", name="look", arguments={}, raw_arguments="{}")
     seen = tool_message(call, "a picture", images=(PIXEL, PIXEL))

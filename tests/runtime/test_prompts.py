@@ -70,7 +70,22 @@ def test_create_and_tool_message() -> None:
     assert create_message("user", "hi").content == "hi"
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("a" * 4000, 1000)])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("abcd", 1),
+        ("abcde", 2),
+        ("a" * 4000, 1000),
+        ("漢字" * 500, 1000),
+        ("かな" * 500, 1000),
+        ("я" * 800, 500),
+        ("🌍" * 8, 11),
+        ("\ud800", 1),
+        ("a" * 4000 + "é" * 8, 1005),
+    ],
+)
 def test_estimate_tokens(text: str, count: int) -> None:
     assert estimate_tokens(text) == count
 
