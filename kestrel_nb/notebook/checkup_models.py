@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ..protocol.errors import KestrelError
-from ..providers.address import place_of
+from ..providers.address import can_carry_key, place_of
 from ..providers.known import PROVIDERS, Provider
 from ..runtime.secrets import OF_A_HOST
 from .checkup_line import Line
@@ -58,6 +58,9 @@ def _server(provider: Provider, variable: str) -> Line:
         place = place_of(provider.address())
     except KestrelError as error:
         return Line(variable, " ".join(str(error).split()), "problem", f"correct or unset {variable}")
+    if not can_carry_key(provider.address()):
+        said = f"set: {place} gets no key over plain http, where others could read it"
+        return Line(variable, said, "note", f"use https:// in {variable}")
     return Line(variable, f"set: models of {provider.name} are asked for at {place}")
 
 

@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 
 from ..protocol.errors import ModelRequestError, UsageError
 
+# One word, which is no number in disguise, or a name below one that is set aside for networks of one's own: RFC 6762,
+# RFC 8375, ICANN's .internal, and .lan, which routers give out.
+_NEAR_NAME = re.compile(r"[a-z][a-z0-9-]*|(?:[a-z0-9-]+\.)+(?:local|internal|lan|home\.arpa)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
@@ -74,6 +78,25 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def can_carry_key(base_url: str) -> bool:
+    """Whether a key of the environment or the keyring may go there: nobody on the way can read it.
+
+    That is so with https, which also proves whose host it is, on any port. Plain http will do within this machine and
+    the network at hand: to loopback, private and link-local addresses, and to names that no public server has.
+    """
+    return urlsplit(base_url).scheme == "https" or _is_near(host_of(base_url))
+
+
+def _is_near(host: str) -> bool:
+    name = host.strip("[]").rstrip(".").lower()
+    try:
+        ip = ipaddress.ip_address(name)
+    except ValueError:
+        return is_loopback(name) or _NEAR_NAME.fullmatch(name) is not None
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return not (mapped or ip).is_global and not ip.is_multicast
 
 
 def proxy_for(scheme: str, host: str, port: int | None) -> str | None:

@@ -1,8 +1,8 @@
 """Where the key of a model comes from: the environment first, then the keyring of the system.
 
-A key goes only where a person sent it. A provider's key is for the provider's own address, or for the one that the
-environment names. A server that an id names by its URL gets a key only under that server's own name: the id may stand
-in a cell that a stranger wrote.
+A key goes only where a person sent it. A provider's key is for the address that the environment names, or else for the
+provider's own. A server that an id or code names by its URL gets a key only under that server's own name: the id may
+stand in a cell that a stranger wrote. And a key goes over https, or over plain http to servers that are near.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from typing import Final
 
 from ..protocol.errors import ModelRequestError
 from ..runtime.execution import in_daemon_thread
 from ..runtime.secrets import OF_A_HOST, keep_secret
+from .address import can_carry_key, place_of
 from .known import Address
 
 SERVICE: Final = "kestrel-nb"  # in the keyring; the user is the provider's name, or the host
@@ -28,40 +30,69 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 class KeySource:
     """The key for one address, asked with each request: it may be set while the kernel runs. It holds none itself.
 
-    ``knows_all``: where it gives none, no other place is to be asked.
+    ``optional``: nothing is missing where there is none. ``first`` is asked before all other places but the keyring,
+    which is left alone then. ``knows_all``: where it gives none, no other place is to be asked.
     """
 
     knows_all: Final = True
 
-    def __init__(self, address: Address) -> None:
+    def __init__(
+        self, address: Address, *, optional: bool = False, first: Callable[[], str | None] | None = None
+    ) -> None:
         self._address = address
+        self._base_url = address.base_url
+        self._needs_one = address.url is None and address.provider.needs_key and not optional
+        self._first = first
         self._in_keyring: str | None = None
-        self._looked = False
+        self._looked = first is not None
 
     def __repr__(self) -> str:
         return f"KeySource({self._address.host or self._address.provider.name!r})"
 
     def __call__(self) -> str | None:
-        """The key, or None where none is needed. Raises ModelRequestError that says how to set one, or what is wrong
-        with the one that is set."""
-        key = environment_key(self._address)
+        """The key, or None where none is needed.
+
+        Raises ModelRequestError that says how to set one, what is wrong with the one that is set, or why it is not
+        sent.
+        """
+        if self._first is not None and (given := self._first()):
+            return given
+        key, place = environment_key(self._address), next(filter(_is_set, key_variables(self._address)), "")
+        if key is None:
+            key, place = self._from_keyring(), f"the keyring's {keyring_user(self._address)}"
         if key is not None:
-            return _checked(key, next(filter(_is_set, key_variables(self._address))))
-        key = self._from_keyring()
-        if key is not None:
-            return _checked(key, f"the keyring's {keyring_user(self._address)}")
+            self._check_goes(place)
+            return _checked(key, place)
         if self._needs_one:
             raise ModelRequestError(
                 f"no key for {self._address.provider.name}: {how_to_set(self._address)}", code="no_api_key"
             )
         return None
 
+    def _check_goes(self, place: str) -> None:
+        """Raise ModelRequestError when the key in ``place`` must not go to the model's server."""
+        provider, server = self._address.provider, place_of(self._base_url)
+        if self._address.base_url != self._base_url:
+            raise ModelRequestError(
+                f"the key in {place} is not sent to {server}: the environment names {place_of(self._address.base_url)} "
+                f"for {provider.name} since this model was made; make it again",
+                code="key_not_sent",
+            )
+        if not can_carry_key(self._base_url):
+            raise ModelRequestError(
+                f"the key in {place} is not sent to {server} over plain http, where others could read it; use https, "
+                f"or give both in Python: {provider.model_class}(MODEL, base_url=..., api_key=...)",
+                code="key_not_sent",
+            )
+
     async def prepare(self) -> None:
         """Look into the keyring beside the event loop, before a request: it may ask a person to unlock it.
 
         A key that is not needed is looked for once.
         """
-        if environment_key(self._address) or self._in_keyring or (self._looked and not self._needs_one):
+        if environment_key(self._address) or self._in_keyring or self._first is not None:
+            return
+        if self._looked and not self._needs_one:
             return
         limit = UNLOCK_S if self._needs_one else GLANCE_S
         try:
@@ -84,8 +115,10 @@ class KeySource:
     def _look(self) -> None:
         self._in_keyring, self._looked = keyring_key(keyring_user(self._address)), True
 
-    def refused(self) -> str:
-        """What to do when the server refused the key, or that there was none."""
+    def refused(self) -> str | None:
+        """What to do when the server refused the key, or that there was none; None for a key from elsewhere."""
+        if self._first is not None:
+            return None
         if environment_key(self._address) or self._in_keyring:
             places = (
                 *key_variables(self._address),
@@ -93,10 +126,6 @@ class KeySource:
             )
             return f"check {' and '.join(places)}"
         return how_to_set(self._address)
-
-    @property
-    def _needs_one(self) -> bool:
-        return self._address.url is None and self._address.provider.needs_key
 
 
 def key_variables(address: Address) -> tuple[str, ...]:

@@ -179,6 +179,15 @@ def address_of(id: str) -> Address | None:
     return Address(PROVIDERS[head], _checked_model(id, model, head))
 
 
+def address_in_code(provider: Provider, model: str, url: str) -> Address:
+    """What code names by ``url``: the provider's address if the environment, or else the table, has it so."""
+    try:
+        named = provider.address() == url
+    except UsageError:  # which one the environment means can't be told
+        named = False
+    return Address(provider, model, None if named else url)
+
+
 def server_of(word: str) -> Address:
     """The server of a listing: ``openai``, or ``openai+URL``. Raises ModelNotFoundError that names the others."""
     wire, plus, url = word.partition("+")

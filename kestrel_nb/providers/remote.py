@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..protocol.errors import UsageError
 from ..protocol.sessions import ModelInfo
+from ..protocol.suggest import suggestion
+from ..runtime.secrets import looks_like_key
 from .address import Timeouts, checked_base_url, host_of, place_of
+from .keys import KeySource
+from .known import PROVIDERS, Address, address_in_code
 from .remote_model import ApiKey as ApiKey
 from .remote_model import RemoteModel as RemoteModel
 from .wire import Wire
@@ -20,19 +25,19 @@ if TYPE_CHECKING:
 class _VendorModel(RemoteModel, ABC):
     """The model that its vendor, or the server at ``base_url``, calls ``model``.
 
-    ``api_key`` is a key or a function that gives one, asked with each request. Without it the environment is read, but
-    for the vendor's own address alone: a key must not reach a server that nobody named for it. ``headers`` and the
-    fields of ``extra_body`` are sent with each request. With ``stream=False`` a reply comes in one piece.
-    ``context_window`` is in tokens. ``id`` is what the model is called here; by default ``provider:model``.
-    ``wire_options`` are those of the wire format. ``transport`` is an httpx transport in the place of the network.
+    Without ``base_url`` it is at the address that the environment names, OPENAI_BASE_URL and the like, or else at the
+    vendor's own. ``api_key`` is a key or a function that gives one, asked with each request. Without it the key comes
+    from the environment or the keyring: for the address of the environment that of the vendor, for another the one
+    that is kept under its host, as README's "Models" tells. ``headers`` and the fields of ``extra_body`` are sent with
+    each request. With ``stream=False`` a reply comes in one piece. ``context_window`` is in tokens. ``id`` is what the
+    model is called here; by default ``provider:model``. ``wire_options`` are those of the wire format. ``transport`` is
+    an httpx transport in the place of the network.
 
-    Raises UsageError for a name, a base URL or headers that can't be.
+    Raises UsageError for a name, a base URL or headers that can't be, TypeError for an unknown option.
     """
 
     api: ClassVar[str]
     provider: ClassVar[str]
-    vendor_url: ClassVar[str]
-    key_names: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -54,10 +59,13 @@ class _VendorModel(RemoteModel, ABC):
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f'{type(self).__name__} wants the model\'s name, such as {type(self).__name__}("name")')
-        own = base_url is None or checked_base_url(base_url) == self.vendor_url
-        url = self.vendor_url if base_url is None else checked_base_url(base_url)
+        known = PROVIDERS[self.provider]
+        address = Address(known, model)
+        if base_url is not None:
+            address = address_in_code(known, model, checked_base_url(base_url))
+        url, own = address.base_url, address.base_url == known.base_url
         stamp = self.api if own else f"{self.api}@{host_of(url)}"
-        wire = self._make_wire(model, stamp=stamp, extra_body=extra_body, **wire_options)
+        wire = self._checked_wire(wire_options)(model, stamp=stamp, extra_body=extra_body, **wire_options)
         provider = provider or self.provider
         super().__init__(
             model,
@@ -72,16 +80,36 @@ class _VendorModel(RemoteModel, ABC):
             ),
             base_url=url,
             name=provider if own or provider != self.provider else f"the server at {place_of(url)}",
-            api_key=api_key,
-            key_names=self.key_names if own else (),
+            api_key=_key_of(api_key, address, headers or {}),
             headers=headers,
             transport=transport,
             timeouts=timeouts,
             stream=stream,
         )
 
+    def _checked_wire(self, options: Mapping[str, Any]) -> Callable[..., Wire]:
+        """The class of the wire format. Raises TypeError that names what can be said instead of an unknown option."""
+        wire = self._wire_class()
+        of_wire = [name for name in inspect.signature(wire).parameters if name not in ("model", "stamp")]
+        known = [name for name in inspect.signature(_VendorModel.__init__).parameters if name != "self"]
+        names = dict.fromkeys([*known[1:-1], *of_wire])
+        for name in options:
+            if name not in of_wire:
+                near = suggestion(name, names, "", cutoff=0.5)
+                more = f"its options are {', '.join(names)}"
+                raise TypeError(f'{type(self).__name__} has no option "{name}"; {near + " " if near else ""}{more}')
+        return wire
+
     @abstractmethod
-    def _make_wire(self, model: str, **options: Any) -> Wire: ...
+    def _wire_class(self) -> Callable[..., Wire]: ...
+
+
+def _key_of(given: ApiKey, address: Address, headers: Mapping[str, str]) -> ApiKey:
+    """Where the key of a model comes from; a header may hold it as well."""
+    if isinstance(given, KeySource) or (given and not callable(given)):
+        return given
+    in_header = any(looks_like_key(name.replace("-", "_")) for name in headers)
+    return KeySource(address, optional=in_header, first=given if callable(given) else None)
 
 
 class OpenAIChatModel(_VendorModel):
@@ -89,13 +117,11 @@ class OpenAIChatModel(_VendorModel):
 
     api = "openai-chat"
     provider = "openai"
-    vendor_url = "https://api.openai.com/v1"
-    key_names = ("OPENAI_API_KEY",)
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
+    def _wire_class(self) -> Callable[..., Wire]:
         from .openai_chat import OpenAIChatWire
 
-        return OpenAIChatWire(model, **options)
+        return OpenAIChatWire
 
 
 class OpenAIResponsesModel(_VendorModel):
@@ -103,13 +129,11 @@ class OpenAIResponsesModel(_VendorModel):
 
     api = "openai-responses"
     provider = "openai-responses"
-    vendor_url = "https://api.openai.com/v1"
-    key_names = ("OPENAI_API_KEY",)
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
+    def _wire_class(self) -> Callable[..., Wire]:
         from .openai_responses import OpenAIResponsesWire
 
-        return OpenAIResponsesWire(model, **options)
+        return OpenAIResponsesWire
 
 
 class AnthropicModel(_VendorModel):
@@ -117,13 +141,11 @@ class AnthropicModel(_VendorModel):
 
     api = "anthropic"
     provider = "anthropic"
-    vendor_url = "https://api.anthropic.com"
-    key_names = ("ANTHROPIC_API_KEY",)
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
+    def _wire_class(self) -> Callable[..., Wire]:
         from .anthropic import AnthropicWire
 
-        return AnthropicWire(model, **options)
+        return AnthropicWire
 
 
 class GeminiModel(_VendorModel):
@@ -131,13 +153,11 @@ class GeminiModel(_VendorModel):
 
     api = "gemini"
     provider = "gemini"
-    vendor_url = "https://generativelanguage.googleapis.com"
-    key_names = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
+    def _wire_class(self) -> Callable[..., Wire]:
         from .gemini import GeminiWire
 
-        return GeminiWire(model, **options)
+        return GeminiWire
 
 
 class OllamaModel(_VendorModel):
@@ -145,10 +165,8 @@ class OllamaModel(_VendorModel):
 
     api = "ollama"
     provider = "ollama"
-    vendor_url = "http://localhost:11434"
-    key_names = ()
 
-    def _make_wire(self, model: str, **options: Any) -> Wire:
+    def _wire_class(self) -> Callable[..., Wire]:
         from .ollama import OllamaWire
 
-        return OllamaWire(model, **options)
+        return OllamaWire

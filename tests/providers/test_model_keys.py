@@ -12,8 +12,16 @@ import pytest
 from stage import FunctionTool, Stage
 
 from kestrel_nb import Kestrel, ModelRequestError
+from kestrel_nb.protocol.errors import UsageError
 from kestrel_nb.protocol.messages import create_message
-from kestrel_nb.providers import OpenAIChatModel, keys
+from kestrel_nb.providers import (
+    AnthropicModel,
+    GeminiModel,
+    OllamaModel,
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+    keys,
+)
 from kestrel_nb.providers.catalog import Catalog
 from kestrel_nb.providers.keys import KeySource, host_variable, how_to_set, keyring_user
 from kestrel_nb.providers.known import PROVIDERS, Address, address_of
@@ -23,6 +31,7 @@ from kestrel_nb.runtime.secrets import Masker, keep_secret
 from kestrel_nb.testing import Reply, ScriptedModel
 
 VENDOR = "sk-vendor-Key-123"
+MODELS = (OpenAIChatModel, OpenAIResponsesModel, AnthropicModel, GeminiModel, OllamaModel)
 ENTRIES = {("kestrel-nb", "openai"): "sk-from-Keyring-9", ("kestrel-nb", "h.example"): "sk-of-the-Host-7"}
 
 
@@ -116,7 +125,7 @@ def test_a_server_named_by_an_id_never_gets_a_providers_key(monkeypatch: pytest.
     assert "openai" not in fake.asked
     monkeypatch.setenv("KESTREL_API_KEY_H_EXAMPLE", "key-of-h")
     assert source("openai+https://h.example/v1:m")() == "key-of-h"
-    assert source("openai+http://H.example.:8000/v1:m")() == "key-of-h"
+    assert source("openai+https://H.example.:8000/v1:m")() == "key-of-h"
     assert source("openai+https://sub.h.example/v1:m")() is None
     monkeypatch.delenv("KESTREL_API_KEY_H_EXAMPLE")
     assert source("openai+https://h.example/v1:m")() == "sk-of-the-Host-7"
@@ -270,14 +279,14 @@ async def test_a_server_that_wants_a_key_says_which_variable() -> None:
 
 
 async def test_the_key_goes_where_the_environment_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.example/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1")
     monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
     model: Any = Catalog().resolve("openai:m")
     model._transport = Sent(200, ANSWER)
     assert (await model.generate(REQUEST)).content == "ok"
     (request,) = model._transport.requests
     assert (str(request.url), request.headers["authorization"]) == (
-        "http://proxy.example/v1/chat/completions",
+        "https://proxy.example/v1/chat/completions",
         f"Bearer {VENDOR}",
     )
     assert json.loads(request.content)["model"] == "m"
@@ -307,6 +316,161 @@ async def test_a_vendors_address_in_an_id_gets_no_key_that_is_for_another_server
     (request,) = model._transport.requests
     assert path in str(request.url)
     assert VENDOR not in repr(request.headers.raw) + str(request.url)
+
+
+NEAR = [
+    "http://localhost:8000/v1",
+    "http://a.localhost:9/v1",
+    "http://127.0.0.1:1/v1",
+    "http://[::1]:8000/v1",
+    "http://10.1.2.3/v1",
+    "http://192.168.0.7:4000/v1",
+    "http://172.31.0.1/v1",
+    "http://100.64.3.2/v1",
+    "http://169.254.1.1/v1",
+    "http://[fd00::7]:8000/v1",
+    "http://[::ffff:10.0.0.1]/v1",
+    "http://litellm:4000/v1",
+    "http://gpu.local/v1",
+    "http://gpu.lab.internal:8000/v1",
+    "http://box.lan/v1",
+    "http://nas.home.arpa/v1",
+    "https://far.example:8443/v1",
+    "https://8.8.8.8/v1",
+]
+FAR = [
+    "http://far.example/v1",
+    "http://far.example:443/v1",
+    "http://8.8.8.8/v1",
+    "http://[2606:4700::1111]/v1",
+    "http://[::ffff:8.8.8.8]/v1",
+    "http://172.32.0.1/v1",
+    "http://134744072/v1",
+    "http://0x08080808/v1",
+    "http://localhost.far.example/v1",
+    "http://10.0.0.1.far.example/v1",
+    "http://far.notlocal/v1",
+    "http://far.example./v1",
+]
+
+
+@pytest.mark.parametrize(("url", "goes"), [*((url, True) for url in NEAR), *((url, False) for url in FAR)])
+async def test_a_key_goes_over_plain_http_to_servers_that_are_near_alone(
+    url: str, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = str(httpx.URL(url).host).rstrip(".")
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    install(monkeypatch, {("kestrel-nb", host): "sk-of-the-Host-7"})
+    named: Any = Catalog().resolve(f"openai+{url}:m")
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    chosen: Any = Catalog().resolve("openai:m")
+    for model, key in ((named, "sk-of-the-Host-7"), (chosen, VENDOR), (OpenAIChatModel("m"), VENDOR)):
+        model._transport = Sent(200, ANSWER)
+        if goes:
+            await model.generate(REQUEST)
+            assert model._transport.requests[0].headers["authorization"] == f"Bearer {key}"
+            continue
+        with pytest.raises(ModelRequestError, match="over plain http, where others could read it") as raised:
+            await model.generate(REQUEST)
+        assert (raised.value.code, raised.value.retryable, model._transport.requests) == ("key_not_sent", False, [])
+        assert "\n" not in str(raised.value)
+        assert "OpenAIChatModel(MODEL, base_url=..., api_key=...)" in str(raised.value)
+        assert key not in str(raised.value)
+    together: Any = OpenAIChatModel("m", base_url=url, api_key="sk-Given-together-1")
+    together._transport = Sent(200, ANSWER)
+    await together.generate(REQUEST)
+    assert together._transport.requests[0].headers["authorization"] == "Bearer sk-Given-together-1"
+
+
+async def test_without_a_key_plain_http_goes_anywhere() -> None:
+    model: Any = Catalog().resolve("openai+http://far.example/v1:m")
+    model._transport = Sent(200, ANSWER)
+    assert (await model.generate(REQUEST)).content == "ok"
+    assert "authorization" not in model._transport.requests[0].headers
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+async def test_a_model_made_in_code_is_where_the_environment_says(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = PROVIDERS[make.provider]
+    for variable in known.key_variables:
+        monkeypatch.setenv(variable, VENDOR)
+    for variable in known.url_variables:
+        monkeypatch.setenv(variable, "https://gateway.example/base/")
+        model: Any = make("m", transport=Sent(401, {"error": {"message": "no"}}))
+        with pytest.raises(ModelRequestError, match=r"the server at gateway\.example answered 401"):
+            await model.generate(REQUEST)
+        (request,) = model._transport.requests
+        assert str(request.url).startswith("https://gateway.example/base/")
+        assert VENDOR in repr(request.headers.raw)
+        elsewhere: Any = make("m", base_url=known.base_url, transport=Sent(401, {"error": {"message": "no"}}))
+        with pytest.raises(ModelRequestError):
+            await elsewhere.generate(REQUEST)
+        (request,) = elsewhere._transport.requests
+        assert str(request.url).startswith(known.base_url)
+        assert VENDOR not in repr(request.headers.raw) + str(request.url)
+        same: Any = make("m", base_url="https://GATEWAY.example/base", transport=Sent(401, {}))
+        with pytest.raises(ModelRequestError):
+            await same.generate(REQUEST)
+        assert VENDOR in repr(same._transport.requests[0].headers.raw)
+        monkeypatch.setenv(variable, "gateway.example:x")
+        with pytest.raises(UsageError, match=f"the environment variable {variable} is no address"):
+            make("m")
+        make("m", base_url="https://h.example")
+        monkeypatch.delenv(variable)
+
+
+async def test_a_key_does_not_follow_a_model_whose_address_was_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    model: Any = OpenAIChatModel("m", transport=Sent(200, ANSWER))
+    await model.generate(REQUEST)
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-Gateway-5")
+    with pytest.raises(
+        ModelRequestError, match=r"not sent to api\.openai\.com: the environment names gateway\.example"
+    ):
+        await model.generate(REQUEST)
+    assert len(model._transport.requests) == 1
+
+
+async def test_a_server_of_ones_own_gets_its_own_key_in_code_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    monkeypatch.setenv("KESTREL_API_KEY_H_EXAMPLE", "key-of-h")
+    model: Any = OpenAIChatModel("m", base_url="https://h.example/v1", transport=Sent(200, ANSWER))
+    await model.generate(REQUEST)
+    assert model._transport.requests[0].headers["authorization"] == "Bearer key-of-h"
+
+
+async def test_a_function_for_a_key_comes_first_and_the_environment_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install(monkeypatch, ENTRIES)
+    keys = ["sk-first-Key-1", None]
+    model: Any = OpenAIChatModel("m", api_key=lambda: keys.pop(0), transport=Sent(200, ANSWER))
+    monkeypatch.setenv("OPENAI_API_KEY", VENDOR)
+    for _ in range(2):
+        await model.generate(REQUEST)
+    sent = [request.headers["authorization"] for request in model._transport.requests]
+    assert (sent, fake.asked) == (["Bearer sk-first-Key-1", f"Bearer {VENDOR}"], [])
+
+
+async def test_a_header_may_hold_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = OpenAIChatModel("m", headers={"Authorization": "Bearer Tok-in-Header-3"}, transport=Sent(200, ANSWER))
+    await model.generate(REQUEST)
+    assert model._transport.requests[0].headers["authorization"] == "Bearer Tok-in-Header-3"
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_an_unknown_option_names_the_class_and_what_there_is(make: Any) -> None:
+    with pytest.raises(TypeError) as raised:
+        make("m", base="https://h.example/v1")
+    said = str(raised.value)
+    assert said.startswith(
+        f'{make.__name__} has no option "base"; did you mean "base_url"? its options are api_key, base_url'
+    )
+    assert "Wire" not in said
+    assert "stamp" not in said
+    with pytest.raises(TypeError, match='has no option "zzzz"; its options are'):
+        make("m", zzzz=1)
+    with pytest.raises(TypeError, match='has no option "stamp"'):
+        make("m", stamp="x")
 
 
 async def test_a_key_given_in_code_or_by_the_keyring_is_masked_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:

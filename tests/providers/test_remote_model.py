@@ -150,21 +150,21 @@ async def test_a_listener_that_fails_fails_the_request_with_its_own_error() -> N
 
 
 @pytest.mark.parametrize(
-    ("make", "names"),
+    ("make", "name"),
     [
         (OpenAIChatModel, "OPENAI_API_KEY"),
         (OpenAIResponsesModel, "OPENAI_API_KEY"),
         (AnthropicModel, "ANTHROPIC_API_KEY"),
-        (GeminiModel, "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        (GeminiModel, "GEMINI_API_KEY"),
     ],
 )
-async def test_without_a_key_nothing_is_sent_and_the_variable_is_named(make: Callable[..., Any], names: str) -> None:
+async def test_without_a_key_nothing_is_sent_and_the_variable_is_named(make: Callable[..., Any], name: str) -> None:
     def never(request: httpx.Request) -> httpx.Response:
         raise AssertionError("something was sent")
 
     error = await failure(make("m", transport=httpx.MockTransport(never)))
     assert (error.retryable, error.code) == (False, "no_api_key")
-    assert f"set the environment variable {names}" in str(error)
+    assert f"set {name} before starting Jupyter" in str(error)
 
 
 async def test_a_key_of_the_environment_goes_to_its_vendor_alone(monkeypatch: pytest.MonkeyPatch) -> None:
