@@ -3,7 +3,7 @@
 // Data becomes text nodes. The only HTML is what the kernel made safe, and it is walked into known elements once more.
 // Nothing here decides anything: a card goes when the kernel says that its question was answered.
 
-const GUARD_MS = 600; // a card takes no press while it has just appeared
+const GUARD_MS = 600; // a card that has just appeared takes no press for so long, and shows it
 const NO_REPLY_MS = 3000;
 const UNHEARD_MS = 2000; // after which a Stop that the kernel has not heard is explained
 const PING_MS = 15000; // a pending card looks this often whether the kernel still answers
@@ -516,7 +516,7 @@ function tableOf(columns, left, rows, heads) {
 
 class Card {
   constructor(card, run, block) {
-    Object.assign(this, { card, run, block, id: card.id, sending: false, form: null, dead: false, since: performance.now() });
+    Object.assign(this, { card, run, block, id: card.id, sending: false, form: null, dead: false, fresh: true });
     const [ask, why, rule] = [uid(), uid(), uid()];
     this.left = make("span.kestrel-left", { role: "timer", "aria-live": "off" });
     this.error = make("p.kestrel-error", { role: "alert" });
@@ -544,6 +544,10 @@ class Card {
     this.error.hidden = true;
     this.listen();
     this.settle();
+    this.guard = setTimeout(() => {
+      this.fresh = false;
+      this.settle();
+    }, GUARD_MS);
   }
 
   question() {
@@ -609,14 +613,13 @@ class Card {
     return make("div.kestrel-buttons", null, ...this.buttons);
   }
 
-  /** A button acts on its own click, Enter or Space: not while the card is new, not on key repeat, and not when the key
-   *  went down somewhere else. */
+  /** A button acts on its own click, Enter or Space: not while it waits, not on key repeat, and not when the key went down
+   *  somewhere else. */
   on(el, act) {
-    const early = () => performance.now() - this.since < GUARD_MS;
     let down = false;
     el.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
-      if (event.repeat || early()) event.preventDefault();
+      if (event.repeat || this.fresh) event.preventDefault();
       else down = true;
     });
     el.addEventListener("keyup", (event) => {
@@ -625,7 +628,7 @@ class Card {
     });
     el.addEventListener("blur", () => { down = false; });
     el.addEventListener("click", () => {
-      if (!early() && el.getAttribute("aria-disabled") !== "true") act();
+      if (el.getAttribute("aria-disabled") !== "true") act();
     });
   }
 
@@ -639,9 +642,10 @@ class Card {
     this.el.addEventListener("blur", () => this.el.classList.remove("kestrel-focus"));
   }
 
-  /** Which buttons wait. While a form is open the other choices do, so that nobody edits and then approves the rest. */
+  /** Which buttons wait. In a new card all do. While a form is open the other choices do, so that nobody edits and then
+   *  approves the rest. */
   settle() {
-    const stuck = this.sending || this.dead;
+    const stuck = this.fresh || this.sending || this.dead;
     const unseen = this.hidden || this.card.cut > 0;
     const wait = (el, waits, why = "") => {
       if (waits) el.setAttribute("aria-disabled", "true");
@@ -826,6 +830,7 @@ class Card {
 
   remove() {
     clearTimeout(this.timer);
+    clearTimeout(this.guard);
     this.sight?.close();
     this.el.remove();
   }

@@ -21,9 +21,9 @@ def card(page: NotebookPage, index: int) -> Locator:
 
 
 def wait_card(page: NotebookPage, index: int) -> Locator:
-    """Wait for the card and until its buttons act: they ignore the first moments of a new card."""
-    card(page, index).wait_for(timeout=30_000)
-    page.page.wait_for_timeout(700)
+    """Wait for the card and until its buttons act: in the first moments of a new card they don't, and say so."""
+    card(page, index).first.wait_for(timeout=30_000)
+    expect(page.button(index, "Decline…").first).to_be_enabled()
     return card(page, index)
 
 
@@ -175,7 +175,6 @@ def test_two_calls_each_with_its_own_card(open_lab: Open) -> None:
     assert "one" in card(page, 2).first.inner_text()
     press(page, 2, "Approve")
     page.output(2).locator(".kestrel-card", has_text="two").wait_for()
-    page.page.wait_for_timeout(700)
     press(page, 2, "Decline…")
     press(page, 2, "Decline this call")
     page.wait_text(3, "after [['one', 1]] completed")

@@ -66,7 +66,6 @@ STYLES = """([sheet, names]) => {
   return found;
 }"""
 FOREIGN_STYLES = "[...document.querySelectorAll('style')].filter((el) => !/kestrel/.test(el.textContent)).length"
-GUARD = 700  # milliseconds, a little more than the card's own
 DATA = Path(__file__).parent.parent / "data"
 
 
@@ -96,11 +95,11 @@ def live(asking: ApprovalRequest, left: float = 600) -> ApprovalRequest:
 
 
 def waiting(fake: FakePage, asking: ApprovalRequest = SHELL) -> ApprovalRequest:
-    """A page with one pending card."""
+    """A page with one pending card, whose buttons act."""
     asking = live(asking)
     fake.open(play([*started(), *asked(asking)]))
     fake.mount()
-    fake.page.wait_for_timeout(GUARD)
+    expect(fake.page.get_by_role("button", name="Decline…")).to_be_enabled()
     return asking
 
 
@@ -263,14 +262,31 @@ def test_a_card_takes_focus_and_no_key_answers_it(fake: FakePage) -> None:
     expect(page.locator(".kestrel-card [role=alert].kestrel-hidden")).to_contain_text("May it run shell?")
 
 
-def test_a_new_card_takes_no_press(fake: FakePage) -> None:
+def test_a_press_on_a_new_card_is_none(fake: FakePage) -> None:
     asking = live(SHELL)
     fake.open(play([*started(), *asked(asking)]))
     mount = "kestrel.render({model, el: document.getElementById('out')})"
     fake.page.evaluate(f"() => {{ {mount}; document.querySelector('.kestrel-button-main').click(); }}")
     assert fake.sent("answer") == []
-    fake.page.wait_for_timeout(GUARD)
     fake.page.get_by_role("button", name="Approve", exact=True).click()
+    assert fake.sent("answer") == [{"type": "answer", "id": SHELL.id, "approved": True}]
+
+
+def test_a_new_card_shows_that_it_takes_no_press(fake: FakePage) -> None:
+    fake.open(play([*started(), *asked(live(SHELL))]))
+    shown = fake.page.evaluate("""() => {
+      kestrel.render({model, el: document.getElementById('out')});
+      return [...document.querySelectorAll('.kestrel-card button')].map((one) => one.getAttribute('aria-disabled'));
+    }""")
+    assert shown == ["true"] * 4
+
+
+@pytest.mark.parametrize("place", ["in its cell", "floating"])
+def test_the_first_press_that_a_new_card_lets_through_is_taken(fake: FakePage, place: str) -> None:
+    fake.open(play([*started(), *asked(live(SHELL))]))
+    if place == "in its cell":
+        fake.mount()
+    fake.page.get_by_role("button", name="Approve", exact=True).click()  # waits until the button doesn't say "disabled"
     assert fake.sent("answer") == [{"type": "answer", "id": SHELL.id, "approved": True}]
 
 
@@ -452,7 +468,6 @@ def test_a_field_that_was_not_given_names_its_default(fake: FakePage) -> None:
         state = view_state.apply(state, event, schemas=lambda tool: schema)
     fake.open(state)
     fake.mount()
-    fake.page.wait_for_timeout(GUARD)
     fake.page.get_by_role("button", name="Edit…").click()
     hints = fake.page.locator(".kestrel-field > .kestrel-hint:visible").all_inner_texts()
     assert hints == ['Group by this. Not given; default "city"', "Not given; default 0", "Not given."]
@@ -495,7 +510,6 @@ def test_a_card_floats_while_no_view_is_mounted(fake: FakePage) -> None:
     page = fake.page
     card = page.locator("body > .kestrel-floating .kestrel-card")
     expect(card).to_be_visible(timeout=5_000)
-    page.wait_for_timeout(GUARD)
     page.get_by_role("button", name="Approve", exact=True).click()
     assert fake.sent("answer") == [{"type": "answer", "id": asking.id, "approved": True}]
     fake.show(play([*started(), *asked(asking), *answered(asking, "button", approved=True)]))
