@@ -11,9 +11,10 @@ from ..protocol.messages import ChatMessage, ToolResultPart
 from ..protocol.sessions import ModelInfo
 from ..runtime.models import CompletionRequest, CompletionResponse
 from .anthropic_blocks import (
+    IMAGE_TYPES,
+    IMAGES_TOLD,
     begun_on_server,
     block,
-    check_image,
     ended_on_server,
     images_of_failures,
     without_last_thoughts,
@@ -32,6 +33,7 @@ from .encoding import (
     json_bytes,
     newest_images,
 )
+from .images import check_image
 from .wire import WireRequest
 
 _VERSION: Final = {"anthropic-version": "2023-06-01"}  # the one version that Anthropic's reference names
@@ -144,7 +146,7 @@ class AnthropicWire:
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for a new image that the format can't carry."""
         for image in newest_images(request.messages):
-            check_image(image)
+            check_image(image, IMAGE_TYPES, IMAGES_TOLD)
         turns = self._turns.of(request.messages)
         fields = {
             "model": json_bytes(self._model),

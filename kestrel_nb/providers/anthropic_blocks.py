@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ..protocol.codec import UNKNOWN
-from ..protocol.errors import UsageError
 from ..protocol.messages import ImagePart, OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from .anthropic_reply import API
 from .encoding import argument_bytes, json_bytes, json_object, sent_name
 from .event_parser import object_of, str_of
-from .images import base64_image
+from .images import base64_image, words_for
 
 IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+IMAGES_TOLD: Final = "Anthropic takes PNG, JPEG, GIF and WebP images"
 
 _OURS: Final = frozenset((UNKNOWN, "type", "id", "name", "input", "text", "thinking"))
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -108,20 +108,13 @@ def ended_on_server(part: Part) -> str:
     return str_of(object_of(part.value).get("tool_use_id")) if isinstance(part, OpaquePart) else ""
 
 
-def check_image(part: ImagePart) -> None:
-    """Raises UsageError for a kind of image that the format does not know."""
-    media_type, data = base64_image(part)
-    if data is not None and media_type not in IMAGE_TYPES:
-        raise UsageError(f"Anthropic takes PNG, JPEG, GIF and WebP images, not {media_type}; convert the image first")
-
-
 def _image_or_word(part: ImagePart) -> dict[str, Any]:
     """An image; one that can't be sent, of a tool or from before, is only mentioned."""
+    if words := words_for(part, IMAGE_TYPES):
+        return {"type": "text", "text": words}
     media_type, data = base64_image(part)
     if data is None:
         return {"type": "image", "source": {"type": "url", "url": part.url}}
-    if media_type not in IMAGE_TYPES:
-        return {"type": "text", "text": f"(an image of type {media_type}, which can't be shown to this model)"}
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 

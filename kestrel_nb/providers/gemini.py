@@ -12,10 +12,21 @@ from ..protocol.errors import UsageError
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptJoin, KeptTools, body_bytes, extra_fields, json_array, json_bytes, json_object, object_schema
+from .encoding import (
+    KeptJoin,
+    KeptTools,
+    body_bytes,
+    extra_fields,
+    json_array,
+    json_bytes,
+    json_object,
+    newest_images,
+    object_schema,
+)
 from .event_parser import count_of, objects_of, read_json, str_of
-from .gemini_contents import Contents, encoded, sent_name
+from .gemini_contents import IMAGE_TYPES, IMAGES_TOLD, Contents, encoded, sent_name
 from .gemini_stream import API, GeminiParser, whole_reply
+from .images import check_image
 from .wire import WireRequest, broken
 
 BASE_PATH: Final = "/v1beta/"
@@ -50,7 +61,9 @@ class GeminiWire:
         return {"x-goog-api-key": key}
 
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
-        """The request as it is sent. Raises UsageError for a tool whose name the format can't say."""
+        """The request as it is sent. Raises UsageError for a new image, or a tool's name, that the format can't say."""
+        for image in newest_images(request.messages):
+            check_image(image, IMAGE_TYPES, IMAGES_TOLD)
         contents = self._joined.of(request.messages)
         fields: dict[str, bytes] = {}
         if contents.system:

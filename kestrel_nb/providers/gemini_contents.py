@@ -20,10 +20,12 @@ from ..protocol.messages import (
 from .encoding import argument_bytes, json_array, json_bytes, json_object
 from .event_parser import str_of
 from .gemini_stream import SIGNATURE
-from .images import base64_image
+from .images import base64_image, words_for
 
 # A call has to follow a turn of the person; a conversation that begins otherwise gets this before it.
 BEGINNING: Final = b'{"text":"(The conversation goes on.)"}'
+IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"))
+IMAGES_TOLD: Final = "Gemini takes PNG, JPEG, WebP and HEIC images"
 NO_SIGNATURE: Final = "skip_thought_signature_validator"  # Google's own word for a call that it did not write
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
@@ -143,10 +145,16 @@ def said_parts(parts: tuple[Part, ...]) -> Iterator[bytes]:
         if isinstance(part, TextPart) and part.text:
             yield json_bytes({"text": part.text})
         elif isinstance(part, ImagePart):
-            yield json_bytes(image(part))
+            yield json_bytes(image_or_words(part))
 
 
-def image(part: ImagePart) -> dict[str, Any]:
+def image_or_words(part: ImagePart) -> dict[str, Any]:
+    """An image; one from before that can't be sent is only mentioned."""
+    words = words_for(part, IMAGE_TYPES)
+    return {"text": words} if words else _image(part)
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
     """An image as data, or by its address."""
     media_type, data = base64_image(part)
     if data is None:
@@ -188,11 +196,12 @@ def call(part: ToolCallPart, id: str, signature: Mapping[str, Any]) -> bytes:
 
 
 def result_fields(part: ToolResultPart) -> bytes:
-    """The fields of a result but its id, which only the call knows; images stand in it."""
-    response = {"error" if part.is_error else "output": part.content}
-    fields: dict[str, Any] = {"name": _said_name(part.name), "response": response}
-    if part.images:
-        fields["parts"] = [image(item) for item in part.images]
+    """The fields of a result but its id, which only the call knows; images stand in it, or words for them."""
+    words = [words_for(image, IMAGE_TYPES) for image in part.images]
+    text = "\n".join(filter(None, (part.content, *words)))
+    fields: dict[str, Any] = {"name": _said_name(part.name), "response": {"error" if part.is_error else "output": text}}
+    if images := [_image(image) for image, said in zip(part.images, words, strict=True) if not said]:
+        fields["parts"] = images
     return json_bytes(fields)
 
 

@@ -97,14 +97,14 @@ class GeminiParser(EventParser):
             raise failure(response.get("error") or response, self.stamp)
         if usage := object_of(response.get("usageMetadata")):
             self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
-        if object_of(response.get("promptFeedback")).get("blockReason"):
+        if said_reason(object_of(response.get("promptFeedback")).get("blockReason")):
             self._blocked = True
-        for candidate in objects_of(response.get("candidates")):
-            if count_of(candidate.get("index")):
+        for place, candidate in enumerate(objects_of(response.get("candidates"))):
+            if count_of(candidate.get("index", place)):
                 continue
             for part in objects_of(object_of(candidate.get("content")).get("parts")):
                 yield from self._part(part)
-            self._finish = str_of(candidate.get("finishReason")) or self._finish
+            self._finish = said_reason(candidate.get("finishReason")) or self._finish
             self._why = str_of(candidate.get("finishMessage")) or self._why
 
     # ---- parts --------------------------------------------------------------------------------------------------
@@ -193,6 +193,12 @@ def whole_reply(body: Any, parser: GeminiParser) -> CompletionResponse:
 def own_name(name: str) -> str:
     """The tool's name again, without the underscore that was put before it for Gemini."""
     return name[1:] if _GIVEN_BEGINNING.match(name) else name
+
+
+def said_reason(value: Any) -> str:
+    """``value`` if it is a reason; servers that write out what is not set say FINISH_REASON_UNSPECIFIED all along."""
+    reason = str_of(value)
+    return "" if reason.upper().endswith("_UNSPECIFIED") else reason
 
 
 def spoken(text: str, thought: bool, extra: Mapping[str, Any]) -> TextPart | ReasoningPart:

@@ -340,10 +340,11 @@ async def test_what_json_can_not_say_is_told_in_one_line(api: str, wrong: Any) -
         assert server.requests == []
 
 
-@pytest.mark.parametrize("api", ["anthropic", "ollama"])
+@pytest.mark.parametrize("api", ["anthropic", "gemini", "ollama"])
 async def test_an_image_that_can_not_be_sent_is_told_once_and_only_mentioned_later(api: str) -> None:
     image = {
         "anthropic": ImageAttachment(data="PHN2Zz4=", media_type="image/svg+xml"),
+        "gemini": ImageAttachment(data="PHN2Zz4=", media_type="image/svg+xml"),
         "ollama": ImageAttachment(url="https://example.org/a.png"),
     }[api]
     async with ModelServer([reply(api, text(api, "done"))]) as server:

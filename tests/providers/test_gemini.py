@@ -293,3 +293,19 @@ def test_a_list_of_models_that_is_none_is_an_error(listing: Any) -> None:
 
 def test_the_key_stands_in_a_header_and_never_in_the_path() -> None:
     assert wire().key_headers("k") == {"x-goog-api-key": "k"}
+
+
+def test_an_image_that_gemini_refuses_is_refused_at_once_and_only_mentioned_later() -> None:
+    gif = ImagePart(data="R0lGODlh", media_type="image/gif")
+    with pytest.raises(UsageError, match="Gemini takes PNG, JPEG, WebP and HEIC images, not image/gif"):
+        body_of(wire(), asked("a", gif))
+    drawn = result("c", "drawn", images=(gif, ImagePart(data=PIXEL)))
+    contents = body_of(wire(), asked("a", gif), said(call("c", arguments={})), drawn, asked("b"))["contents"]
+    words = "(an image of type image/gif, which can't be shown to this model)"
+    assert contents[0]["parts"] == [{"text": "a"}, {"text": words}]
+    assert contents[2]["parts"] == [answered(f"drawn\n{words}", parts=[PNG]), {"text": "b"}]
+
+
+def test_jpg_is_another_word_for_jpeg() -> None:
+    (part,) = body_of(wire(), asked(ImagePart(data="/9j/", media_type="image/jpg")))["contents"][0]["parts"]
+    assert part["inlineData"]["mimeType"] == "image/jpeg"

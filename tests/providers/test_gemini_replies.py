@@ -124,6 +124,32 @@ def test_why_a_reply_ended(finish: str, without: str, with_call: str) -> None:
         assert WIRE.whole(json.dumps(chunk(part, finish=finish)).encode()).finish_reason == expected
 
 
+@pytest.mark.parametrize("indexes", [(0, 1), (None, 1), (None, None)])
+def test_of_several_candidates_the_first_counts(indexes: tuple[int | None, ...]) -> None:
+    texts = (["Hi", " there"], ["Bye", " now"])
+    events = []
+    for at in range(2):
+        candidates = [
+            {"content": {"parts": [{"text": pieces[at]}]}, "finishReason": "STOP"}
+            | ({} if index is None else {"index": index})
+            for index, pieces in zip(indexes, texts, strict=True)
+        ]
+        events.append({"candidates": candidates})
+    found = played(WIRE, stream(*events))
+    assert found.response is not None
+    assert found.response.content == found.text == "Hi there"
+
+
+def test_a_reason_that_is_not_set_is_none() -> None:
+    prompt = {"promptFeedback": {"blockReason": "BLOCK_REASON_UNSPECIFIED"}}
+    found = played(WIRE, stream({**chunk({"text": "Hi"}, finish="FINISH_REASON_UNSPECIFIED"), **prompt}))
+    assert found.error is not None
+    assert found.error.code == "truncated_reply"
+    found = played(WIRE, stream(chunk({"text": "Hi"}, finish="STOP"), chunk(finish="FINISH_REASON_UNSPECIFIED")))
+    assert found.response is not None
+    assert found.response.finish_reason == "stop"
+
+
 def test_what_follows_the_finish_is_not_lost() -> None:
     response = replayed("gemini-usage-last.sse").response
     assert response is not None
@@ -136,7 +162,7 @@ def test_a_reply_without_content_is_empty() -> None:
     assert (response.parts, response.finish_reason, response.usage) == ((), "stop", Usage())
 
 
-@pytest.mark.parametrize("finish", [None, ""])
+@pytest.mark.parametrize("finish", [None, "", "FINISH_REASON_UNSPECIFIED"])
 def test_a_stream_without_a_finish_was_cut(finish: str | None) -> None:
     event = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look"}}]}, "finishReason": finish}]}
     found = played(WIRE, stream(event))
