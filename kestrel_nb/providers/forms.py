@@ -21,7 +21,6 @@ _ENDS: Final = {
 }
 _KNOWN_ENDS: Final = {word: meaning for meaning, words in _ENDS.items() for word in words}
 _CAUTIOUS: Final = ("length", "content_filter")
-_STATUS: Final = ("code", "status", "status_code")
 _TEXTS: Final[tuple[tuple[str, TextKind], ...]] = (
     ("thinking", "reasoning"),
     ("reasoning", "reasoning"),
@@ -34,13 +33,15 @@ _TEXTS: Final[tuple[tuple[str, TextKind], ...]] = (
 def error_in(event: Mapping[str, Any]) -> Any:
     """The error that an event without an answer reports, or None: ``error``, ``errors``, or words that stand alone.
 
-    A status beside the error becomes a part of it.
+    A code or a status beside the error becomes a part of it.
     """
     error = event.get("error")
     if not error and (many := event.get("errors")):
         error = many[0] if isinstance(many, list) else many
     if error:
-        beside = {key: event[key] for key in _STATUS if event.get(key) is not None}
+        beside = {key: event[key] for key in ("code", "status_code") if event.get(key) is not None}
+        if status := count_of(event.get("status")):  # as text it says how far the reply has come
+            beside["status"] = status
         if isinstance(error, Mapping):
             return {**beside, **error}
         return {**beside, "message": error} if beside and isinstance(error, str) else error
@@ -70,7 +71,7 @@ def texts_of(content: Any) -> Iterator[tuple[TextKind, str]]:
         for part in content:
             yield from texts_of(part)
     elif isinstance(content, Mapping):
-        thought = content.get("type") in ("thinking", "reasoning")
+        thought = str_of(content.get("type")).startswith(("thinking", "reasoning", "summary"))
         for key, kind in _TEXTS:
             for _, text in texts_of(content.get(key)):
                 yield "reasoning" if thought else kind, text
@@ -79,6 +80,11 @@ def texts_of(content: Any) -> Iterator[tuple[TextKind, str]]:
 def listed(value: Any) -> list[Mapping[str, Any]]:
     """The objects in ``value``, an array or, with servers that leave it out, a single object."""
     return objects_of([value] if isinstance(value, Mapping) else value)
+
+
+def unwrapped(value: Any) -> Any:
+    """``value``, or the only item of it: some servers put their errors into arrays."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def asked_of(call: Mapping[str, Any]) -> tuple[str, Any]:

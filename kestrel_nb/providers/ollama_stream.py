@@ -17,18 +17,19 @@ from .event_parser import (
     count_of,
     finish_of,
     object_of,
-    objects_of,
     once,
     read_json,
     reported,
     status_of,
     str_of,
 )
+from .forms import asked_of, end_word, error_in, listed, texts_of, unwrapped
 from .lines import JsonLineSplitter
 from .wire import truncated
 
 API: Final = "ollama"
 
+_THINKING: Final = ("thinking", "reasoning_content", "reasoning")  # the last two are names of other formats
 NO_ANSWER: Final = frozenset(("load", "unload"))  # the server says that it loaded or dropped a model, and nothing else
 
 
@@ -77,29 +78,48 @@ class OllamaParser:
 
     def read(self, reply: Mapping[str, Any], *, whole: bool = False) -> Iterator[TokenDelta]:
         """Take one object: a line of a stream, or a ``whole`` reply."""
-        if reply.get("error"):
-            raise failure(reply["error"], self._stamp)
         message = object_of(reply.get("message"))
-        # Ollama says "thinking"; servers that speak like it keep the name that other formats have.
-        thinking = str_of(message.get("thinking")) or str_of(message.get("reasoning_content"))
-        self._thinking.append(thinking)
-        if shown := self._shown(thinking, "thinking"):
-            yield TokenDelta(reasoning=shown)
-        self._text.append(str_of(message.get("content")))
-        if shown := self._shown(message.get("content"), "text"):
-            yield TokenDelta(text=shown)
-        for item in objects_of(message.get("tool_calls")):
-            call = _call(item)
-            self._calls.append(call)
-            yield TokenDelta(call_id=call.id, tool=call.name, arguments=call.raw_arguments)
-        if reply.get("done") is True or (whole and message and reply.get("done") is None):
+        if error := reply.get("error") if message else error_in(reply):
+            raise failure(error, self._stamp)
+        thinking = next(filter(None, (str_of(message.get(name)) for name in _THINKING)), "")
+        yield from self._said("reasoning", thinking)
+        for kind, text in texts_of(message.get("content")):
+            yield from self._said(kind, text)
+        for item in listed(message.get("tool_calls")):
+            yield from self._called(item)
+        done, reason = reply.get("done"), reply.get("done_reason")
+        if done in (True, "true") or (done is None and (reason or (whole and message))):
             self._last = reply
+
+    def _said(self, kind: str, text: str) -> Iterator[TokenDelta]:
+        reasoning = kind == "reasoning"
+        (self._thinking if reasoning else self._text).append(text)
+        if shown := self._shown(text, kind):
+            yield TokenDelta(reasoning=shown) if reasoning else TokenDelta(text=shown)
+
+    def _called(self, item: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        """Take a call. It comes whole, its arguments as an object; as a rule it has no id, so it gets one of ours.
+
+        Text without a name goes on with the last call: that is how servers stream which translate another format.
+        """
+        name, given = asked_of(item)
+        raw, id = argument_text(given, absent=""), str_of(item.get("id"))
+        if not name and self._calls and isinstance(given, str):
+            last = self._calls.pop()
+            call = parse_call(last.id, last.name, last.raw_arguments + raw)
+        elif name or raw or id:
+            call = parse_call(id or new_id("call"), name or "unnamed", raw)
+        else:
+            return
+        self._calls.append(call)
+        if name or raw:
+            yield TokenDelta(call_id=call.id, tool=call.name, arguments=raw)
 
     def _line(self, line: bytes) -> Iterator[TokenDelta]:
         """Take one line. Some that speak like Ollama send server-sent events: those hold the same JSON."""
         text = line.decode("utf-8-sig", "replace").strip().removeprefix("data:").strip()
         if not self.done and text not in ("", "[DONE]") and not text.startswith((":", "event:", "id:", "retry:")):
-            yield from self.read(object_of(read_json(text, self._stamp)))
+            yield from self.read(object_of(unwrapped(read_json(text, self._stamp))))
 
     def _response(self, last: Mapping[str, Any]) -> CompletionResponse:
         parts: list[Part] = []
@@ -108,7 +128,7 @@ class OllamaParser:
         if text := clean_text("".join(self._text)):
             parts.append(TextPart(text=text))
         parts += once(self._calls)
-        reason = str_of(last.get("done_reason")) or "stop"
+        reason = end_word(last.get("done_reason") or "stop")
         if reason in NO_ANSWER and not parts:
             what = f"{self._stamp} only {reason}ed the model and gave no answer; ask again"
             raise ModelRequestError(what, retryable=True, code="no_answer")
@@ -125,7 +145,8 @@ class OllamaParser:
 def whole_reply(body: bytes, stamp: str) -> CompletionResponse:
     """A reply that came in one piece. Raises ModelRequestError."""
     parser = OllamaParser(stamp)
-    for _ in parser.read(object_of(read_json(body.decode("utf-8-sig", "replace"), stamp)), whole=True):
+    reply = object_of(unwrapped(read_json(body.decode("utf-8-sig", "replace"), stamp)))
+    for _ in parser.read(reply, whole=True):
         pass
     return parser.end()
 
@@ -133,11 +154,3 @@ def whole_reply(body: bytes, stamp: str) -> CompletionResponse:
 def failure(error: Any, stamp: str) -> ModelRequestError:
     """The error that a line reports: a text, or an object of a server that only speaks like Ollama."""
     return reported(error, stamp, status_of(error, unknown=500, unnamed=500))
-
-
-def _call(item: Mapping[str, Any]) -> ToolCallPart:
-    """A call comes whole, its arguments as an object; as a rule it has no id, so it gets one of ours."""
-    function = object_of(item.get("function"))
-    raw = argument_text(function.get("arguments"))
-    id, name = str_of(item.get("id")) or new_id("call"), str_of(function.get("name")) or "unnamed"
-    return parse_call(id, name, raw if raw.strip() else "{}")

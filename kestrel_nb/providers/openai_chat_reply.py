@@ -200,6 +200,7 @@ class ChatReply:
             name = name or (call.name if call is not None and call.again else "")
             call = self._begin_call(theirs, index)
         elif _is_void(call) and (same_id or not name) and arguments.lstrip().startswith("{"):
+            self._flush()
             call.pieces.clear()  # an empty object stood in the place of what was to come
             call.sent = 0
         if call is not self._open:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..protocol.errors import CodecError, ModelRequestError
 from ..runtime.models import CompletionResponse, TokenDelta
 from .event_parser import finish_of, object_of, reported, status_of, str_of
-from .forms import end_word, error_in, usage_of
+from .forms import end_word, error_in, unwrapped, usage_of
 from .lines import SseSplitter
 from .openai_chat_reply import ChatReply
 from .wire import broken, truncated
@@ -86,8 +86,7 @@ class OpenAIChatParser:
 
     def read_object(self, reply: Any) -> CompletionResponse:
         """The reply that ``reply``, the JSON of a whole one, holds."""
-        if isinstance(reply, list) and len(reply) == 1:
-            reply = reply[0]
+        reply = unwrapped(reply)
         if not isinstance(reply, dict):
             raise broken(self._provider, "sent a reply that is not an object")
         self._chunk(reply, "")
@@ -107,13 +106,11 @@ class OpenAIChatParser:
         if text.strip('"') == DONE:
             return DONE
         try:
-            chunk = json.loads(text) if text else None
+            chunk = unwrapped(json.loads(text)) if text else None
         except ValueError:
             if name == "error":
                 raise reported(text, self._provider, 500) from None
             chunk = text
-        if isinstance(chunk, list) and len(chunk) == 1:
-            chunk = chunk[0]
         if isinstance(chunk, dict):
             return chunk
         if not text or name not in UNNAMED:
@@ -131,7 +128,7 @@ class OpenAIChatParser:
         if "x_groq" in chunk:
             self._aside(object_of(chunk["x_groq"]))
         for choice in (choices,) if isinstance(choices, dict) else choices or ():
-            if choice and choice.get("index") in (0, None, "0"):  # only the first of several answers is shown
+            if choice and (not (index := choice.get("index")) or index == "0"):  # one of several answers is shown
                 self._choice(choice)
 
     def _choice(self, choice: Mapping[str, Any]) -> None:

@@ -9,12 +9,10 @@ from typing import Any, Final
 from ..protocol.codec import parse_call
 from ..protocol.errors import ModelRequestError
 from ..protocol.messages import OpaquePart, Part, ReasoningPart, TextPart, ToolCallPart, new_id
-from ..protocol.sessions import Usage
 from ..runtime.models import CompletionResponse
 from ..runtime.truncation import clean_text
 from .event_parser import (
     argument_text,
-    count_of,
     finish_of,
     kept,
     object_of,
@@ -24,6 +22,7 @@ from .event_parser import (
     status_of,
     str_of,
 )
+from .forms import end_word, error_in, texts_of, unwrapped, usage_of
 from .wire import broken
 
 API: Final = "openai-responses"
@@ -36,11 +35,14 @@ def response_of(response: Any, stamp: str) -> CompletionResponse:
     ``failed`` with an error is raised; without one the finish reason is "error". ``incomplete`` without a reason is
     "length": a limit is the usual one.
     """
+    response = unwrapped(response)
     if not isinstance(response, Mapping):
         raise broken(stamp, "sent a reply that is not a response")
     if response.get("error"):
         raise failure(response["error"], stamp)
     if not isinstance(response.get("output"), list):
+        if error := error_in(response):
+            raise failure(error, stamp)
         raise broken(stamp, "sent a reply that is not a response")
     status = str_of(response.get("status")) or "completed"
     if status in ("queued", "in_progress"):
@@ -48,7 +50,7 @@ def response_of(response: Any, stamp: str) -> CompletionResponse:
     parts = once(part for item in objects_of(response["output"]) for part in parts_of(item, status, stamp))
     return CompletionResponse(
         parts=parts,
-        usage=usage_of(object_of(response.get("usage"))),
+        usage=usage_of(response.get("usage")),
         finish_reason=reason_of(status, response, parts),
         provider=stamp,
     )
@@ -61,8 +63,8 @@ def reason_of(status: str, response: Mapping[str, Any], parts: tuple[Part, ...])
         word = finish_of("", parts)
         return "content_filter" if refused and word == "stop" else word
     if status == "incomplete":
-        reason = str_of(object_of(response.get("incomplete_details")).get("reason"))
-        return {"max_output_tokens": "length", "": "length"}.get(reason, reason)
+        details = response.get("incomplete_details")
+        return end_word(str_of(details) or str_of(object_of(details).get("reason")) or "length")
     return "error" if status == "failed" else status
 
 
@@ -89,7 +91,8 @@ def parts_of(item: Mapping[str, Any], status: str, stamp: str) -> Iterator[Part]
     if kind == "message":
         yield from text_parts(item)
     elif kind == "function_call":
-        yield call_part(item, whole=status == "completed" or item.get("status") == "completed")
+        own = str_of(item.get("status"))
+        yield call_part(item, whole=own == "completed" or (status == "completed" and own != "incomplete"))
     elif kind == "reasoning":
         text = reasoning_text(item)
         yield ReasoningPart(text=text, redacted=not text, extra={"item": item})
@@ -100,9 +103,12 @@ def parts_of(item: Mapping[str, Any], status: str, stamp: str) -> Iterator[Part]
 def text_parts(item: Mapping[str, Any]) -> Iterator[Part]:
     """One part for each piece of content; log probabilities are not kept."""
     head = {key: value for key, value in item.items() if key != "content"}
-    if isinstance(item.get("content"), str):  # of servers that only speak like this
-        yield TextPart(text=clean_text(item["content"]), extra={"item": head})
-    for content in objects_of(item.get("content")):
+    given = item.get("content")
+    for content in given if isinstance(given, list) else [given]:
+        if isinstance(content, str):  # of servers that only speak like this
+            yield TextPart(text=clean_text(content), extra={"item": head})
+        if not isinstance(content, dict):
+            continue
         key = "refusal" if content.get("type") == "refusal" else "text"
         more = {name: value for name, value in content.items() if name not in (key, "logprobs")}
         yield TextPart(text=clean_text(str_of(content.get(key))), extra={"item": head, "content": more})
@@ -120,22 +126,10 @@ def call_part(item: Mapping[str, Any], *, whole: bool) -> ToolCallPart:
 
 def reasoning_text(item: Mapping[str, Any]) -> str:
     """What may be read of a reasoning item: its summary, else its text."""
-    texts = [str_of(piece.get("text")) for piece in objects_of(item.get("summary"))]
+    texts = [text for _, text in texts_of(item.get("summary"))]
     if any(texts):
         return clean_text("\n\n".join(texts))
-    return clean_text("".join(str_of(piece.get("text")) for piece in objects_of(item.get("content"))))
-
-
-def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Tokens; input includes what was cached, output what was thought."""
-    read = object_of(usage.get("input_tokens_details"))
-    return Usage(
-        input_tokens=count_of(usage.get("input_tokens")),
-        output_tokens=count_of(usage.get("output_tokens")),
-        cache_read_tokens=count_of(read.get("cached_tokens")),
-        cache_write_tokens=count_of(read.get("cache_write_tokens")),
-        reasoning_tokens=count_of(object_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
-    )
+    return clean_text("".join(text for _, text in texts_of(item.get("content"))))
 
 
 def failure(error: Any, stamp: str) -> ModelRequestError:

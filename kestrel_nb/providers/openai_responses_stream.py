@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..protocol.messages import ReasoningPart, TextPart, ToolCallPart, new_id
 from ..runtime.models import CompletionResponse, TokenDelta
 from .event_parser import EventParser, Whole, argument_text, count_of, object_of, objects_of, str_of
+from .forms import error_in, texts_of, unwrapped
 from .openai_responses_reply import failure, parts_of, response_of, typed
 
 # The kind of piece that an event brings. Events of the second kind tell the whole again, in the field that is named.
@@ -17,6 +18,8 @@ _PIECES: Final = {
     "response.refusal.delta": "refusal",
     "response.reasoning_summary_text.delta": "reasoning",
     "response.reasoning_text.delta": "reasoning",
+    "response.reasoning_summary.delta": "reasoning",  # the last two are older names
+    "response.reasoning.delta": "reasoning",
     "response.function_call_arguments.delta": "arguments",
 }
 _WHOLES: Final = {
@@ -26,21 +29,32 @@ _WHOLES: Final = {
     "response.reasoning_text.done": ("reasoning", "text"),
     "response.function_call_arguments.done": ("arguments", "arguments"),
 }
+_PARTS: Final = ("response.content_part.done", "response.reasoning_summary_part.done")
 _ITEMS: Final = {"text": "message", "refusal": "message", "reasoning": "reasoning", "arguments": "function_call"}
-_ENDS: Final = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_ENDS: Final = {
+    "response.completed": "completed",
+    "response.done": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One item as it arrives: ``item`` is what was announced, and then what was finished."""
+    """One item as it arrives: ``item`` is what was announced, and then what was finished.
+
+    ``pieces`` are those of text, refusal, reasoning and arguments, each kind by the number of its part.
+    """
 
     item: Mapping[str, Any]
     call_id: str
     index: Any = None
+    announced: bool = True
     closed: bool = False
     named: bool = False
     shown: bool = False
-    pieces: dict[str, list[str]] = field(default_factory=dict)  # of text, refusal, reasoning and arguments
+    pieces: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
     @property
     def kind(self) -> Any:
@@ -49,20 +63,20 @@ class _Slot:
 
     def joined(self, kind: str) -> str:
         """All pieces of ``kind`` as one text."""
-        return "".join(self.pieces.get(kind, ()))
+        return "".join(piece for (of, _), pieces in self.pieces.items() if of == kind for piece in pieces)
 
     def whole(self) -> Mapping[str, Any]:
         """The finished item; what it does not say, or one that was never finished, is made of its pieces."""
         if self.kind == "function_call":
-            said = argument_text(self.item.get("arguments"), absent="") if self.closed else ""
-            said = said if said.strip() else self.joined("arguments")
-            return {**self.item, "call_id": self.call_id, "arguments": said}
-        if self.kind == "reasoning" and not self.closed:
-            return {**self.item, "summary": [{"type": "summary_text", "text": self.joined("reasoning")}]}
-        if self.kind == "message" and not (self.closed and self.item.get("content")):
+            said, streamed = argument_text(self.item.get("arguments"), absent=""), self.joined("arguments")
+            first, second = (said, streamed) if self.closed else (streamed, said)
+            return {**self.item, "call_id": self.call_id, "arguments": first if first.strip() else second}
+        if self.kind == "reasoning" and not self.closed and (text := self.joined("reasoning")):
+            return {**self.item, "summary": [{"type": "summary_text", "text": text}]}
+        if self.kind == "message" and not (self.closed and any(text for _, text in texts_of(self.item.get("content")))):
             texts = [{"type": "output_text", "text": text, "annotations": []} for text in [self.joined("text")] if text]
             refusals = [{"type": "refusal", "refusal": text} for text in [self.joined("refusal")] if text]
-            return {**self.item, "content": [*texts, *refusals]}
+            return {**self.item, "content": [*texts, *refusals]} if texts or refusals else self.item
         return self.item
 
 
@@ -72,8 +86,8 @@ class ResponsesParser(EventParser):
     The reply is built from the items that ``response.output_item.done`` closes; deltas are for display. Items that
     were never closed come from the output of the last event, and only without that from their deltas. Events are
     joined to their items by ``item_id``, else by ``output_index``; without a known one they mean the last item of
-    their kind, since some servers leave out every index and others give each event an id of its own. The status
-    inside the last event wins over the event's name.
+    their kind, since some servers leave out every index and others give each event an id of its own. What an event
+    tells whole wins over the pieces before it. The status inside the last event wins over the event's name.
     """
 
     def __init__(self, stamp: str, whole: Whole) -> None:
@@ -88,15 +102,19 @@ class ResponsesParser(EventParser):
         return self._end is not None
 
     def _event(self, event: Any) -> Iterable[TokenDelta]:
+        event = unwrapped(event)
         if not isinstance(event, dict):
             return ()
         kind = str_of(event.get("type"))
-        if kind == "error" or (event.get("error") is not None and not kind.startswith("response.")):
-            raise failure(event.get("error") or event, self.stamp)
+        if not kind and isinstance(event.get("output"), list):  # a whole reply in one event
+            return self._ended(event, "completed")
+        if not kind or kind == "error" or event.get("error"):
+            self._check(event, kind)
         if kind in _PIECES:
             return self._piece(event, _PIECES[kind], event.get("delta"))
         if kind in _WHOLES:
-            return self._said_again(event, *_WHOLES[kind])
+            part, name = _WHOLES[kind]
+            return self._said_again(event, part, event.get(name))
         if kind == "response.reasoning_summary_part.added" and count_of(event.get("summary_index")):
             return self._piece(event, "reasoning", "\n\n")
         if kind == "response.output_item.added":
@@ -105,9 +123,17 @@ class ResponsesParser(EventParser):
             return self._closed(event)
         if kind in _ENDS:
             return self._ended(object_of(event.get("response")), _ENDS[kind])
-        if not kind and isinstance(event.get("output"), list):  # a whole reply in one event
-            return self._ended(event, "completed")
+        if kind in _PARTS:
+            return self._part_again(event)
         return ()
+
+    def _check(self, event: Mapping[str, Any], kind: str) -> None:
+        """Raise the error that an event reports, or is."""
+        error = error_in(event)
+        if error is None and (kind == "error" or event.get("error") is not None):
+            error = event
+        if error is not None:
+            raise failure(error, self.stamp)
 
     # ---- items --------------------------------------------------------------------------------------------------
 
@@ -120,7 +146,9 @@ class ResponsesParser(EventParser):
         for slot in reversed(self._slots):
             if slot.kind == kind and not slot.closed:
                 return slot
-        return self._open({"type": kind, **({"role": "assistant"} if kind == "message" else {})}, event)
+        slot = self._open({"type": kind, **({"role": "assistant"} if kind == "message" else {})}, event)
+        slot.announced = False
+        return slot
 
     def _match(self, item: Mapping[str, Any], index: Any) -> _Slot | None:
         """The slot that ``item`` finishes. A closed one is only meant when it is said again."""
@@ -136,7 +164,15 @@ class ResponsesParser(EventParser):
 
     def _added(self, event: Mapping[str, Any]) -> Iterable[TokenDelta]:
         item = typed(object_of(event.get("item")))
-        return self._named(self._open(item, event)) if item else ()
+        if not item:
+            return ()
+        known = (slot for key in _keys(event) if (slot := self._by_key.get(key)) is not None)
+        early = next((slot for slot in known if not slot.announced and slot.kind == item.get("type")), None)
+        if early is None:
+            return self._named(self._open(item, event))
+        early.item, early.announced = item, True
+        self._by_key |= dict.fromkeys(_keys(event), early)
+        return self._named(early)
 
     def _closed(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
         item = typed(object_of(event.get("item")))
@@ -171,12 +207,15 @@ class ResponsesParser(EventParser):
 
     # ---- pieces -------------------------------------------------------------------------------------------------
 
-    def _piece(self, event: Mapping[str, Any], kind: str, piece: Any) -> Iterator[TokenDelta]:
-        text = argument_text(piece, absent="") if kind == "arguments" and isinstance(piece, dict) else str_of(piece)
+    def _piece(self, event: Mapping[str, Any], kind: str, piece: Any) -> Iterable[TokenDelta]:
+        text = _text(kind, piece)
         if not text:
-            return
+            return ()
         slot = self._slot(event, _ITEMS[kind])
-        slot.pieces.setdefault(kind, []).append(text)
+        slot.pieces.setdefault((kind, _part_number(event)), []).append(text)
+        return self._show(slot, kind, text)
+
+    def _show(self, slot: _Slot, kind: str, text: str) -> Iterator[TokenDelta]:
         slot.shown = True
         shown = self._shown(text, slot.call_id if kind == "arguments" else kind)
         if kind == "arguments" and shown:
@@ -184,11 +223,25 @@ class ResponsesParser(EventParser):
         elif shown:
             yield TokenDelta(reasoning=shown) if kind == "reasoning" else TokenDelta(text=shown)
 
-    def _said_again(self, event: Mapping[str, Any], kind: str, name: str) -> Iterator[TokenDelta]:
-        """The whole of what pieces told, and all of it where none came."""
-        slot = self._slot(event, _ITEMS[kind])
-        if not slot.closed and not slot.pieces.get(kind):
-            yield from self._piece(event, kind, event.get(name))
+    def _said_again(self, event: Mapping[str, Any], kind: str, whole: Any) -> Iterator[TokenDelta]:
+        """The whole of what pieces told: what they lack is shown, and it stands in their place."""
+        slot, text = self._slot(event, _ITEMS[kind]), _text(kind, whole)
+        if slot.closed:
+            return
+        if kind == "arguments" and str_of(event.get("name")) and not str_of(slot.item.get("name")):
+            slot.item = {**slot.item, "name": event["name"]}
+            yield from self._named(slot)
+        place = (kind, _part_number(event))
+        told = "".join(slot.pieces.get(place, ()))
+        if not text or told.endswith(text):  # the end alone: several parts may go by one number
+            return
+        slot.pieces[place] = [text]
+        if text.startswith(told):
+            yield from self._show(slot, kind, text[len(told) :])
+
+    def _part_again(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
+        for kind, text in texts_of(event.get("part")):
+            yield from self._said_again(event, kind, text)
 
     # ---- the end ------------------------------------------------------------------------------------------------
 
@@ -209,15 +262,26 @@ class ResponsesParser(EventParser):
         closed = [slot for slot in self._slots if slot.closed]
         if not output or (len(closed) == len(self._slots) and len(closed) >= len(output)):
             return self._slots
-        return [self._known(item, index) for index, item in enumerate(output)]
+        slots: list[_Slot] = []
+        for index, item in enumerate(output):
+            slot = self._known(item, index)
+            taken = any(slot is one for one in slots)
+            if taken and _contents(slot.item) != _contents(item):
+                slot, taken = _new_slot(item), False
+            if not taken:
+                slots.append(slot)
+        return slots
 
     def _known(self, item: Mapping[str, Any], index: int) -> _Slot:
         """The slot of ``item`` of the last event: as it was closed before if it was, and under its call id."""
         key = str_of(item.get("id")) or str_of(item.get("call_id"))
         slot = self._by_key.get(key) if key else None
-        slot = slot if slot is not None and slot.kind == item.get("type") else self._match(item, index)
-        if slot is None:
-            return _Slot(item, str_of(item.get("call_id")) or new_id("call"), closed=True)
+        if (
+            slot is None
+            or slot.kind != item.get("type")
+            or _same(item.get("call_id"), slot.item.get("call_id")) is False
+        ):
+            slot = self._match(item, index) or _new_slot(item)
         if not slot.closed:
             slot.item, slot.closed = item, True
         return slot
@@ -226,6 +290,23 @@ class ResponsesParser(EventParser):
         if self._end is None:
             raise self._cut()
         return response_of(self._end, self.stamp)
+
+
+def _new_slot(item: Mapping[str, Any]) -> _Slot:
+    """For an item that only the last event tells."""
+    return _Slot(item, str_of(item.get("call_id")) or new_id("call"), closed=True)
+
+
+def _text(kind: str, piece: Any) -> str:
+    if isinstance(piece, str):
+        return piece
+    if kind == "arguments":
+        return argument_text(piece, absent="") if isinstance(piece, dict) else ""
+    return "".join(text for _, text in texts_of(piece))
+
+
+def _part_number(event: Mapping[str, Any]) -> int:
+    return count_of(event.get("content_index")) or count_of(event.get("summary_index"))
 
 
 def _best(item: Mapping[str, Any], index: Any, slots: Iterable[_Slot]) -> _Slot | None:

@@ -252,6 +252,49 @@ RESPONSES: list[tuple[str, list[Any], Expected]] = [
     ("no type of an item", [done(0, without(ITEM_A, "type")), completed()], ONE),
     ("no status", [done(0, ITEM_A), {"type": "response.completed"}], ONE),
     ("a whole reply in one event", [{"object": "response", "status": "completed", "output": [ITEM_A]}], ONE),
+    ("announced whole, nothing closed", [added(0, ITEM_A), completed()], ONE),
+    ("announced whole and in pieces", [added(0, ITEM_A), arguments(AT, item_id="fc_a"), completed()], ONE),
+    (
+        "the whole differs from the pieces, nothing closed",
+        [
+            added(0, BARE_A),
+            arguments('{"x"', item_id="fc_a"),
+            {"type": "response.function_call_arguments.done", "item_id": "fc_a", "arguments": AT},
+            completed(),
+        ],
+        ONE,
+    ),
+    (
+        "a piece ahead of its announcement",
+        [
+            arguments('{"x"', item_id="fc_a"),
+            added(0, BARE_A),
+            arguments(": 1}", item_id="fc_a"),
+            completed(),
+        ],
+        ONE,
+    ),
+    (
+        "named with the whole of the arguments alone",
+        [
+            added(0, without(BARE_A, "name")),
+            {"type": "response.function_call_arguments.done", "item_id": "fc_a", "name": "look", "arguments": AT},
+            completed(),
+        ],
+        ONE,
+    ),
+    ("said twice in the last event", [done(0, ITEM_A), completed(ITEM_A, ITEM_A)], ONE),
+    (
+        "one item id for two calls, one in the last event",
+        [done(0, ITEM_A), completed(ITEM_A, {**ITEM_B, "id": "fc_a"})],
+        BOTH,
+    ),
+    (
+        "an item of its own that is not complete",
+        [done(0, {**ITEM_A, "status": "incomplete"}), completed()],
+        [("look", None)],
+    ),
+    ("another name of the end", [done(0, ITEM_A), {**completed(), "type": "response.done"}], ONE),
     (
         "text between",
         [added(0, BARE_A), {"type": "response.output_text.delta", "delta": "t"}, arguments(AT), completed()],
@@ -355,6 +398,22 @@ OLLAMA: list[tuple[str, list[Any], Expected]] = [
     ("the wrong reason", [only(function("look", A)), last("load")], ONE),
     ("no reason", [only(function("look", A)), last(None)], ONE),
     ("an unknown reason", [only(function("look", A)), last("tool")], ONE),
+    ("one object and not a list", [line(tool_calls=function("look", A)), last()], ONE),
+    ("null in the list", [line(tool_calls=[None, function("look", A), 3]), last()], ONE),
+    ("no function around it", [only({"name": "look", "arguments": A}), last()], ONE),
+    ("nothing in it", [only(function("look", A), {}), last()], ONE),
+    (
+        "arguments in pieces of text",
+        [only(function("look", '{"x"', id="a", index=0)), only(function(None, ": 1}", index=0)), last()],
+        ONE,
+    ),
+    (
+        "blank ahead of pieces of text",
+        [only(function("look", "")), only({"function": {"arguments": AT}}), only(function("peek", B)), last()],
+        BOTH,
+    ),
+    ("done as text", [only(function("look", A)), {**last(), "done": "true"}], ONE),
+    ("a reason and no word of done", [only(function("look", A)), without(last(), "done")], ONE),
     ("as server-sent events", [only(function("look", A)), last()], ONE),
 ]
 ROWS = {
