@@ -7,8 +7,9 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from ..protocol.errors import CancelledByUser, KestrelError, ToolCallError
 from .signals import CancelSignal, SelfCancelled, until_cancelled
@@ -17,7 +18,9 @@ from .tools import Tool, ToolContext, ToolExecutionResult
 
 GRACE_S = 0.5  # what a cancelled tool gets to end its processes; a stopped run has to end within a second
 TICK_S, THREAD_GRACE_TICKS = 0.02, 15  # and what a thread gets
+CANCELLED_ITSELF = "the tool was cancelled from within"
 _THREADS = DaemonThreads("kestrel-tool")
+_Ended = tuple[Any, BaseException | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,50 +43,53 @@ Outcome = ToolExecutionResult | Failure | Stopped
 
 async def execute(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
     """Run ``tool`` once. Whatever it raises comes back as a value; KeyboardInterrupt cancels the run."""
-    finished = threading.Event()
+    if context.signal.cancelled:
+        return Stopped(still_running=False)
+    if inspect.iscoroutinefunction(tool.execute):
+        return await _awaited(tool, tool.execute(arguments, context), context)
+    ended = threading.Event()
     try:
-        return await until_cancelled(_guarded(tool, arguments, context, finished), context.signal, grace_s=GRACE_S)
-    except SelfCancelled:
-        return Failure("the tool was cancelled from within")
+        begun = _begin(tool.execute, arguments, context, on_end=ended.set)
+        result, error = await until_cancelled(begun, context.signal)
     except CancelledByUser:
-        await _wait_for_thread(tool, finished)
-        return Stopped(still_running=not finished.is_set())
+        await _wait_for_thread(ended)
+        return Stopped(still_running=not ended.is_set())
+    if error is not None:
+        return _failure(error, context.signal)
+    return await _awaited(tool, result, context) if inspect.isawaitable(result) else _checked(tool, result)
 
 
-async def _wait_for_thread(tool: Tool, finished: threading.Event) -> None:
-    """Give a thread that listens to the signal the time to end: its task was over at once."""
-    tries = 0 if inspect.iscoroutinefunction(tool.execute) else THREAD_GRACE_TICKS
-    while tries and not finished.is_set():
+async def _wait_for_thread(ended: threading.Event) -> None:
+    """Give a thread that listens to the signal the time to end."""
+    tries = THREAD_GRACE_TICKS
+    while tries and not ended.is_set():
         tries -= 1
         await asyncio.sleep(TICK_S)
 
 
-async def _guarded(
-    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, finished: threading.Event
-) -> Outcome:
-    """The call itself. SystemExit must be caught inside this task: a task passes it on to the loop."""
-    threaded = not inspect.iscoroutinefunction(tool.execute)
+async def _awaited(tool: Tool, work: Awaitable[Any], context: ToolContext) -> Outcome:
+    over = threading.Event()
     try:
-        result: Any = (
-            await in_daemon_thread(tool.execute, arguments, context, on_end=finished.set)
-            if threaded
-            else await cast("Awaitable[Any]", tool.execute(arguments, context))
-        )
-        if inspect.isawaitable(result):
-            result = await result
-        return _checked(tool, result)
-    except asyncio.CancelledError:
-        if context.signal.cancelled:
-            raise
+        return await until_cancelled(_guarded(tool, work, context, over), context.signal, grace_s=GRACE_S)
+    except SelfCancelled:
+        return Failure(CANCELLED_ITSELF)
+    except CancelledByUser:
+        return Stopped(still_running=not over.is_set())
+
+
+async def _guarded(tool: Tool, work: Awaitable[Any], context: ToolContext, over: threading.Event) -> Outcome:
+    """The work itself. SystemExit must be caught inside this task: a task passes it on to the loop."""
+    try:
+        return _checked(tool, await work)
+    except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if context.signal.cancelled or (task is not None and task.cancelling()):
             raise
-        return Failure("the tool was cancelled from within")
+        return _failure(error, context.signal)
     except BaseException as error:
         return _failure(error, context.signal)
     finally:
-        if not threaded:
-            finished.set()
+        over.set()
 
 
 def _checked(tool: Tool, result: Any) -> Outcome:
@@ -101,6 +107,8 @@ def _failure(error: BaseException, signal: CancelSignal) -> Outcome:
         return Stopped(still_running=False)
     if isinstance(error, CancelledByUser) and signal.cancelled:
         return Stopped(still_running=False)
+    if isinstance(error, asyncio.CancelledError):
+        return Failure(CANCELLED_ITSELF)
     return Failure(failure_text(error), error.code if isinstance(error, ToolCallError) else None)
 
 
@@ -116,33 +124,36 @@ def failure_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-async def in_daemon_thread(
-    function: Callable[..., Any], *arguments: Any, on_end: Callable[[], None] | None = None
-) -> Any:
+async def in_daemon_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of ``function(*arguments)`` from a thread that does not keep the process alive."""
+    result, error = await _begin(function, *arguments)
+    if error is not None:
+        raise error
+    return result
+
+
+def _begin(
+    function: Callable[..., Any], *arguments: Any, on_end: Callable[[], None] | None = None
+) -> asyncio.Future[_Ended]:
+    """``function(*arguments)`` in such a thread: what it returned, or raised. ``on_end`` is called there, too."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    done: asyncio.Future[_Ended] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(outcome: tuple[Any, BaseException | None]) -> None:
+    def settle(outcome: _Ended) -> None:
         if not done.done():
             done.set_result(outcome)
 
     def work() -> None:
-        outcome: tuple[Any, BaseException | None]
+        outcome: _Ended
         try:
             outcome = context.run(function, *arguments), None
         except BaseException as error:
             outcome = None, error
         if on_end:
             on_end()
-        try:
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
             loop.call_soon_threadsafe(settle, outcome)
-        except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
-            return
 
     _THREADS.run(work)
-    result, error = await done
-    if error is not None:
-        raise error
-    return result
+    return done

@@ -85,7 +85,7 @@ class CancelSignal:
 
 
 async def until_cancelled(work: Awaitable[T], signal: CancelSignal, *, grace_s: float = 0.5) -> T:
-    """The result of ``work``, or CancelledByUser once ``signal`` is cancelled; then ``work`` is not even begun.
+    """The result of ``work``, or CancelledByUser once ``signal`` is cancelled; a coroutine is not even begun then.
 
     ``work`` is cancelled then and given ``grace_s`` seconds to clean up; after that it is left behind. Its own
     exceptions come through, but a CancelledError of its own making as SelfCancelled, SystemExit and its like as
@@ -96,7 +96,7 @@ async def until_cancelled(work: Awaitable[T], signal: CancelSignal, *, grace_s: 
             work.close()
         raise CancelledByUser(signal.reason)
     loop = asyncio.get_running_loop()
-    task = loop.create_task(_contained(work, signal))
+    task = work if isinstance(work, asyncio.Future) else loop.create_task(_contained(work, signal))
     woken: asyncio.Future[None] = loop.create_future()
     task.add_done_callback(lambda _: _settle(woken))
     dispose = signal.on_cancel(_waker(loop, woken))
@@ -152,7 +152,7 @@ def _settle(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-async def _stop(task: asyncio.Task[Any], grace_s: float) -> None:
+async def _stop(task: asyncio.Future[Any], grace_s: float) -> None:
     task.cancel()
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else will look at it
     await asyncio.wait({task}, timeout=grace_s)

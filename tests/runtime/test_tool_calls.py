@@ -66,6 +66,8 @@ async def test_d07_what_a_tool_raises_is_a_failed_result(kind: Any, error: BaseE
         await asyncio.sleep(0)
         raise error
 
+    if kind is FunctionTool:  # only a coroutine can't raise a StopIteration
+        text = text.removeprefix("RuntimeError: coroutine raised ")
     stage, content = await result_of(kind("bad", fail if kind is FunctionTool else fail_later))
     assert content == text
     assert [event.error for event in stage.of("tool.failed")] == [text]
