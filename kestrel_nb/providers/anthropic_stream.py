@@ -110,7 +110,9 @@ class AnthropicParser(EventParser):
             yield from self._start(index, {"type": PIECES[kind]})
             block = self._blocks[-1]
         if block is None:
-            return  # more of a block that never began
+            if kind == "input_json_delta" and piece.get("partial_json"):
+                raise broken(self.stamp, "sent the arguments of a call that never began")
+            return
         if kind in PIECES:
             block.pieces.append(str_of(piece.get(block.kind)))
             yield from self._show(block, piece.get(block.kind))

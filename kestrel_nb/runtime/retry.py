@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import json
 import math
 import random as _random
@@ -11,10 +10,10 @@ import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..protocol.errors import ModelRequestError
+from .retry_after import retry_after
 from .secrets import Masker
 from .signals import CancelSignal
 
@@ -94,8 +93,8 @@ def model_http_error(
     """The error for a response with ``status``: the server's own words, bounded and masked, and what to do.
 
     ``secrets`` are keys to mask beside those of the environment, ``hint`` is better advice than that for any server.
-    An account without balance is not retryable. A request that is too long for the model has the code
-    ``context_exceeded``.
+    An account without balance, or a spent quota of the day, is not retryable. A request that is too long for the
+    model has the code ``context_exceeded``.
     """
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     body = _parse(body_text)
@@ -110,7 +109,7 @@ def model_http_error(
         status=status,
         retryable=not too_long and _is_retryable(status, body, lowered),
         code="context_exceeded" if too_long else None,
-        retry_after_ms=_retry_after(lowered, body),
+        retry_after_ms=retry_after(lowered, _details(body)),
         request_id=request_id(lowered),
     )
 
@@ -184,12 +183,22 @@ _KEY_ECHO = re.compile(
 
 
 def _is_retryable(status: int, body: Any, headers: Mapping[str, str]) -> bool:
-    if any(_NO_BALANCE.search(word) for word in _codes(body)):
+    if any(_NO_BALANCE.search(word) for word in _codes(body)) or any(map(_is_of_a_day, _details(body))):
         return False
     said = headers.get("x-should-retry", "").strip().lower()
     if said in ("true", "false"):
         return said == "true"
     return status in RETRYABLE_STATUS or 500 <= status <= 599
+
+
+def _is_of_a_day(detail: Mapping[str, Any]) -> bool:
+    """Whether ``detail`` tells of a quota of Google's that is spent for the day; the wait that comes along is short."""
+    violations = detail.get("violations")
+    return any(
+        "PerDay" in str(item.get("quotaId"))
+        for item in (violations if isinstance(violations, list) else ())
+        if isinstance(item, Mapping)
+    )
 
 
 def _is_too_long(status: int, body: Any, said: str) -> bool:
@@ -229,6 +238,13 @@ def _codes(body: Any) -> Iterator[str]:
         yield from (error[key] for key in ("code", "type", "status", "error") if isinstance(error.get(key), str))
 
 
+def _details(body: Any) -> Iterator[Mapping[str, Any]]:
+    """What Google's APIs say beside the error itself."""
+    for error in _errors(body):
+        details = error.get("details")
+        yield from (item for item in (details if isinstance(details, list) else ()) if isinstance(item, Mapping))
+
+
 def _texts(body: Any) -> list[str]:
     """The first words that say what failed; an empty list when there are none."""
     for error in _errors(body):
@@ -258,49 +274,3 @@ def _shown(text: str, secrets: Iterable[str]) -> str:
 def masked_words(text: str, secrets: Iterable[str]) -> str:
     """``text`` of a server without keys: those of the environment, ``secrets``, and what looks like one."""
     return _KEY_ECHO.sub("***", Masker.from_environment().mask(Masker(secrets).mask(text)))
-
-
-# ---- how long the server asks to wait ---------------------------------------------------------------------------
-
-
-def _retry_after(headers: Mapping[str, str], body: Any) -> float | None:
-    """Milliseconds, or None when nothing usable was said. A date that has passed means 0."""
-    exact = _number(headers.get("retry-after-ms", ""))
-    if exact is not None:
-        return exact
-    value = headers.get("retry-after", "").strip()
-    seconds = _number(value)
-    if seconds is not None:
-        return seconds * 1000
-    moment = _moment(value)
-    if moment is not None:
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds() * 1000)
-    return _delay_in_body(body)
-
-
-def _number(text: str) -> float | None:
-    # Digits only: float() would also take "nan", "inf", "1_0" and other scripts' digits.
-    digits = text.strip(" \t")
-    return float(digits) if re.fullmatch(r"[0-9]{1,300}(?:\.[0-9]{1,30})?", digits) else None
-
-
-def _moment(text: str) -> datetime | None:
-    """The time of an HTTP date in any of its three forms; HTTP dates are in GMT."""
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-        return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).astimezone(UTC)
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
-
-
-def _delay_in_body(body: Any) -> float | None:
-    """Google's APIs put the wait into the error's details: ``{"retryDelay": "34.5s"}``."""
-    for error in _errors(body):
-        details = error.get("details")
-        for item in details if isinstance(details, list) else ():
-            delay = item.get("retryDelay") if isinstance(item, Mapping) else None
-            if isinstance(delay, str) and delay.endswith("s"):
-                seconds = _number(delay[:-1])
-                if seconds is not None:
-                    return seconds * 1000
-    return None

@@ -23,6 +23,9 @@ STREAMS = {path.name: path.read_bytes() for path in sorted(WRITTEN.glob("anthrop
 WIRE = AnthropicWire("m", stamp="anthropic")
 
 
+STOP = {"type": "message_stop"}
+
+
 def read(stream: bytes, cuts: Sequence[int] = ()) -> tuple[list[TokenDelta], CompletionResponse | ModelRequestError]:
     """What ``stream``, cut at ``cuts``, shows and gives."""
     parser = WIRE.parser()
@@ -191,6 +194,18 @@ def test_a_text_whose_block_never_began_is_still_shown() -> None:
     deltas, response = read(events(piece, piece, {"type": "message_stop"}))
     assert isinstance(response, CompletionResponse)
     assert ("".join(delta.text for delta in deltas), response.content) == ("hihi", "hihi")
+
+
+@pytest.mark.parametrize(
+    "piece", [{"type": "input_json_delta", "partial_json": '{"x": 1}'}, {"partial_json": {"x": 1}}]
+)
+def test_arguments_of_a_call_that_never_began_are_no_answer(piece: dict[str, Any]) -> None:
+    said = {"type": "content_block_delta", "index": 0, "delta": piece}
+    error = failure(events(said, {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, STOP))
+    assert (error.code, error.retryable) == ("broken_reply", True)
+    assert isinstance(
+        read(events({**said, "delta": {"type": "input_json_delta", "partial_json": ""}}, STOP))[1], CompletionResponse
+    )
 
 
 def test_whole_replies() -> None:

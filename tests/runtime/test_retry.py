@@ -174,6 +174,16 @@ def test_c04_an_empty_account_is_not_tried_again(error: dict[str, str]) -> None:
     assert "no quota left" in str(failed)
 
 
+@pytest.mark.parametrize(("period", "retryable"), [("PerDay", False), ("PerMinute", True)])
+def test_c04_a_quota_of_the_day_is_not_waited_for(period: str, retryable: bool) -> None:
+    violation = {"quotaId": f"GenerateRequests{period}PerProjectPerModel-FreeTier", "quotaValue": "50"}
+    details = [{"@type": "t", "violations": [None, violation]}, {"@type": "t", "retryDelay": "37s"}]
+    error = {"code": 429, "message": "You exceeded your current quota.", "status": "RESOURCE_EXHAUSTED"}
+    found = model_http_error(429, json.dumps({"error": {**error, "details": details}}))
+    assert found.retryable is retryable
+    assert found.retry_after_ms == 37_000
+
+
 def test_a_server_that_says_whether_to_retry_is_heard() -> None:
     assert not model_http_error(500, "", {"x-should-retry": "false"}).retryable
     assert model_http_error(400, "", {"X-Should-Retry": "true"}).retryable
