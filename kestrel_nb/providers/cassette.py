@@ -8,39 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from ..protocol.codec import encode, jsonable
+from ..protocol.codec import encode
 from ..protocol.errors import CodecError, KestrelError, ModelRequestError, UsageError
-from ..protocol.sessions import ApprovalDecision, ApprovalRecord, ModelInfo
-from ..protocol.tools import ToolSchema
-from ..runtime.execution import Failure, Outcome
-from ..runtime.interception import Intercepted, Played, PlayedAnswer, Schemas
+from ..protocol.sessions import ModelInfo
+from ..runtime.interception import Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, LanguageModel
-from ..runtime.secrets import LiveMasker
-from ..runtime.tools import ToolExecutionResult
 from .cassette_answer import Answer, answer_entry, answer_of
-from .cassette_calls import decision_of, outcome_entry, result_of, who
 from .cassette_failure import is_same
 from .cassette_file import Entry
-from .cassette_key import Asked, Canonical, digest
+from .cassette_key import Asked
 from .cassette_model import RecordedModel, info_or_stand_in
+from .cassette_port import CallPort
 from .cassette_reel import Reel
-from .cassette_tape import Item, tools_id
-from .cassette_text import Places, clean_json, data_without_credentials, without_credentials
+from .cassette_tape import tools_id
 from .cassette_wish import MODES, CassetteMode
 
 
-@dataclass(frozen=True, slots=True)
-class _Desk:
-    """What belongs to one workspace: its folders, and the requests of its sessions."""
-
-    places: Places
-    canonical: Canonical
-
-
-class Cassette:
+class Cassette(CallPort):
     """A cassette at ``path``; ``mode`` is ``record``, ``replay``, ``auto`` or ``off``.
 
     Give it to ``Kestrel(cassette=...)``. Entries are played once each, in the order of recording: what is asked more
@@ -51,20 +37,12 @@ class Cassette:
     def __init__(self, path: str | os.PathLike[str], mode: CassetteMode = "auto") -> None:
         if mode not in MODES:
             raise UsageError(f'the mode of a cassette is one of {", ".join(MODES)}, not "{mode}"')
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+        if not name or not isinstance(name, str):
             raise UsageError('a cassette needs the path of its file: Cassette("notebook.jsonl")')
-        self.mode: CassetteMode = mode
-        self._reel = Reel(str(os.fspath(path)), mode)
-        self._masker = LiveMasker()
-        self._desks: dict[str, _Desk] = {}
-        self._origins: dict[str, str] = {}  # call id -> the reply that asked for it, and its place in there
+        super().__init__(Reel(name, mode))
 
     # ---- the file ---------------------------------------------------------------------------------------------
-
-    @property
-    def path(self) -> str:
-        """The path of the file, as it was given."""
-        return self._reel.file.shown
 
     @property
     def full_path(self) -> str:
@@ -114,14 +92,10 @@ class Cassette:
         """False in the mode off, in which everything goes its usual way."""
         return self.mode != "off"
 
-    @property
-    def plays(self) -> bool:
-        """True when recorded entries are played."""
-        return self.mode in ("replay", "auto")
-
     def info(self, id: str) -> ModelInfo | None:
         """What is recorded about the model ``id``, None when nothing is. Raises what ``open`` raises."""
-        return self._reel.tape.info(id) if self.plays else None
+        with self._reel.guard:
+            return self._reel.tape.info(id) if self.plays else None
 
     def resolve(self, id: str) -> LanguageModel | None:
         """A stand-in for a model that is recorded here and perhaps nowhere else: a resolver of models."""
@@ -145,16 +119,14 @@ class Cassette:
             return RecordedModel(self, inner.info, None, workspace, depends)
         return RecordedModel(self, info or inner.info, inner, workspace, depends)
 
-    def _desk(self, workspace: str) -> _Desk:
-        desk = self._desks.get(workspace)
-        if desk is None:
-            places = Places(workspace)
-            desk = self._desks[workspace] = _Desk(places, Canonical(places, self._masker))
-        return desk
-
     def asked(self, request: CompletionRequest, workspace: str) -> Asked:
         """The canonical form of a request."""
-        return self._desk(workspace).canonical.of(request)
+        with self._reel.guard:  # which remembers the messages of the request before it
+            return self._desks.of(workspace).canonical.of(request)
+
+    def check_records(self) -> None:
+        """Raise UsageError when nothing can be recorded here: no model is asked for nothing."""
+        self._reel.check_writable()
 
     def take(self, asked: Asked, workspace: str) -> Answer | None:
         """How the request ended the next time it was recorded; None when that is not recorded.
@@ -162,7 +134,7 @@ class Cassette:
         In auto a request that only failed is made again. Raises ModelRequestError for a damaged entry.
         """
         with self._reel.guard:
-            places, tape = self._desk(workspace).places, self._reel.tape
+            places, tape = self._desks.of(workspace).places, self._reel.tape
             item = tape.next("reply", asked.key) if self.plays else None
             if item is None or (self.mode == "auto" and tape.failures_left(asked.key)):
                 return None
@@ -183,7 +155,7 @@ class Cassette:
         """Record how a request ended. Raises StoreError when that can't be written."""
         with self._reel.guard:
             tape = self._reel.tape
-            entry = answer_entry(answer, self._desk(workspace).places, self._masker)
+            entry = answer_entry(answer, self._desks.of(workspace).places, self._desks.masker)
             if failures := tape.failures_left(asked.key) if self.mode == "auto" else 0:
                 item = tape.next("reply", asked.key)
                 if item is not None and is_same(item.entry, entry):
@@ -201,7 +173,7 @@ class Cassette:
             self._reel.write({"kind": "tools", "id": offered, "tools": dict(asked.tools)}, asked.model)
         request = tape.request_entry(asked)
         request["messages"] = [
-            [role, said, self._masker.mask(text), *name] for role, said, text, *name in request["messages"]
+            [role, said, self._desks.masker.mask(text), *name] for role, said, text, *name in request["messages"]
         ]
         self._reel.write({"kind": entry["kind"], **request, **entry}, asked.model)
 
@@ -216,104 +188,6 @@ class Cassette:
 
     def _damaged(self, error: CodecError) -> ModelRequestError:
         return ModelRequestError(f"{self.path} is damaged ({error}). Record again.", code="cassette_damaged")
-
-    # ---- calls ------------------------------------------------------------------------------------------------
-
-    def keeps(self, schema: ToolSchema) -> bool:
-        """See ``Interceptor``: tools that ask, and those that are not deterministic."""
-        return schema.permission == "ask" or not schema.deterministic
-
-    def asks(self, call: Intercepted, asks: bool) -> bool:
-        """Whether there is a question about this call: as when it was recorded, whatever the rules say here."""
-        if self._next_answer(call) is not None:
-            return True
-        return asks and not (self.keeps(call.schema) and self._next("result", call) is not None)
-
-    def answer(self, call: Intercepted) -> PlayedAnswer | None:
-        """The recorded answer to the question about exactly this call. What it lets run has a recorded result too."""
-        with self._reel.guard:
-            found = self._next_answer(call)
-            if found is None:
-                return None
-            item, decision = found
-            item.played = True
-            return PlayedAnswer(decision=decision, recorded_by=who(item.entry))
-
-    def _next_answer(self, call: Intercepted) -> tuple[Item, ApprovalDecision] | None:
-        item = self._next("answer", call)
-        if item is None:
-            return None
-        try:
-            decision = decision_of(item.entry, self._desk(call.workspace).places)
-        except CodecError:
-            return None
-        plain = self.keeps(call.schema) and not call.schema.in_kernel
-        if decision.approved and plain:
-            arguments = call.arguments if decision.arguments is None else decision.arguments
-            if self._next("result", replace(call, arguments=arguments)) is None:
-                return None
-        return item, decision
-
-    def answered(self, call: Intercepted, record: ApprovalRecord) -> None:
-        """Record an answer. What ended the run with it is none."""
-        ended = record.answered_by == "cancel" or (record.answered_by == "policy" and record.decision.reason == "fail")
-        if self.mode == "replay" or ended or record.answered_by == "cassette":
-            return
-        places = self._desk(call.workspace).places
-        decision = clean_json(encode(record.decision), places, self._masker)
-        self._write_call("answer", call, decision=decision, by=record.answered_by)
-
-    def result(self, call: Intercepted, *, asked: bool) -> Played | None:
-        """The recorded result. Where only what is recorded is played, a call that nobody approved fails without one."""
-        with self._reel.guard:
-            item = self._next("result", call)
-            if item is None:
-                if self.mode != "replay" or asked:
-                    return None
-                return Failure(
-                    f"no result of exactly this call is recorded in {self.path}, so it was not run; "
-                    f"to record it: %kestrel record {self.path}"
-                )
-            try:
-                played = result_of(item.entry, self._desk(call.workspace).places)
-            except CodecError as error:
-                return Failure(f"{self.path} is damaged ({error}); record again")
-            item.played = True
-            return played
-
-    @property
-    def left(self) -> frozenset[str]:
-        """See ``Interceptor``."""
-        return self._reel.tape.left
-
-    def executed(self, call: Intercepted, outcome: Outcome, left: str = "") -> Outcome:
-        """Record an outcome, without credentials; so does everybody else get it."""
-        if isinstance(outcome, Failure):
-            outcome = replace(outcome, text=without_credentials(outcome.text))
-        elif isinstance(outcome, ToolExecutionResult):
-            content, data = without_credentials(outcome.content), data_without_credentials(outcome.data)
-            outcome = replace(outcome, content=content, data=data)
-        else:
-            return outcome  # stopped: nobody knows what it would have said
-        if self.mode != "replay":
-            entry = outcome_entry(outcome, self._desk(call.workspace).places, self._masker)
-            self._write_call("result", call, **entry, **({"left": left} if left else {}))
-        return outcome
-
-    def _write_call(self, kind: str, call: Intercepted, **fields: Any) -> None:
-        places = self._desk(call.workspace).places
-        arguments = clean_json(jsonable(call.arguments), places, self._masker)
-        origin = self._origins.get(call.call.id)
-        entry = {"kind": kind, "key": self._key(call), **({"origin": origin} if origin else {})}
-        self._reel.write({**entry, "tool": call.schema.name, "arguments": arguments, **fields}, "")
-
-    def _next(self, kind: str, call: Intercepted) -> Item | None:
-        if not self.plays:
-            return None
-        return self._reel.tape.next(kind, self._key(call), self._origins.get(call.call.id, ""))
-
-    def _key(self, call: Intercepted) -> str:
-        return digest([call.schema.name, self._desk(call.workspace).canonical.arguments(call.arguments)])
 
     def __repr__(self) -> str:
         return f"Cassette({self.path!r}, mode={self.mode!r})"

@@ -54,6 +54,7 @@ class RecordedModel:
             return await _play(found, request, on_delta)
         if self._inner is None:
             raise cassette.miss(asked)
+        cassette.check_records()
         return await self._recorded(self._inner, asked, request, on_delta)
 
     async def _recorded(

@@ -22,7 +22,7 @@ class Reel:
         self.guard = threading.RLock()
         self.note = ""
         self.latest = Tape()  # also once it is closed
-        self._mode: CassetteMode = mode
+        self.mode: CassetteMode = mode
         self._is_open = False
         self._rests = False  # it was released, and goes on where it was
         self._begun = False  # the header stands in the file, or in the one that is gone on with
@@ -42,9 +42,9 @@ class Reel:
         written before the first entry.
         """
         with self.guard:
-            if self._is_open or self._mode == "off":
+            if self._is_open or self.mode == "off":
                 return
-            if self._mode != "replay":
+            if self.mode != "replay":
                 self._open_for_writing()
             try:
                 if not self._rests or self.file.has_changed:
@@ -60,18 +60,18 @@ class Reel:
     def _read(self) -> None:
         entries, self.note = self.file.read()
         shown = self.file.shown
-        if self._mode == "replay" and len(entries) < 2:
+        if self.mode == "replay" and len(entries) < 2:
             raise UsageError(f"{shown} is empty: nothing is recorded in it; %kestrel record {shown}")
-        self._begun = bool(entries) and (self._begun or self._mode == "auto")
+        self._begun = bool(entries) and (self._begun or self.mode == "auto")
         self._holds_replies = any(entry.get("kind") == "reply" for entry in entries)
-        self.latest = Tape(entries[1:] if self._begun or self._mode == "replay" else ())
+        self.latest = Tape(entries[1:] if self._begun or self.mode == "replay" else ())
 
     def _open_for_writing(self) -> None:
         try:
             self.file.open_for_writing()
         except UsageError as error:
             # In auto a file that can only be read, or that another notebook records into, may hold all that is needed.
-            if self._mode != "auto" or not self.file.has_entries:
+            if self.mode != "auto" or not self.file.has_entries:
                 raise
             self._why_not = str(error)
 
@@ -89,15 +89,21 @@ class Reel:
 
     def begin_anew(self) -> None:
         """Let a recording begin with its next entry, as in a kernel that has just started."""
-        if self._mode == "record":
-            self._begun, self.latest = False, Tape()
+        with self.guard:
+            if self.mode == "record":
+                self._begun, self.latest = False, Tape()
+
+    def check_writable(self) -> None:
+        """Open it. Raises UsageError when it can only be read."""
+        with self.guard:
+            self.open()
+            if not self.file.writable:
+                raise UsageError(self._why_not)
 
     def write(self, entry: Entry, model: str) -> None:
         """Append ``entry``. Raises StoreError, UsageError when the file can only be read."""
         with self.guard:
-            tape = self.tape
-            if not self.file.writable:
-                raise UsageError(self._why_not or f"{self.file.shown} is not open for recording")
+            self.check_writable()
             if not self._begun:
                 self.file.begin_anew(keep=self._holds_replies)
                 header = {"kestrel": "cassette", "version": VERSION, "madeBy": _made_by()}
@@ -105,7 +111,7 @@ class Reel:
                 self._begun = True
             self.file.write(entry)
             self._holds_replies = self._holds_replies or entry["kind"] == "reply"
-            tape.add(entry, played=True)
+            self.latest.add(entry, played=True)
 
 
 def _made_by() -> str:
