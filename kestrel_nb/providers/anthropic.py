@@ -14,7 +14,7 @@ from .anthropic_blocks import (
     IMAGE_TYPES,
     IMAGES_TOLD,
     begun_on_server,
-    block,
+    block_of,
     ended_on_server,
     images_of_failures,
     without_last_thoughts,
@@ -33,6 +33,7 @@ from .encoding import (
     json_bytes,
     newest_images,
 )
+from .event_parser import count_of, object_of, objects_of, str_of
 from .images import check_image
 from .wire import WireRequest
 
@@ -153,8 +154,8 @@ class AnthropicWire:
             "max_tokens": json_bytes(request.max_tokens or self._max_tokens),
         }
         if turns.system:
-            block = json_bytes({"type": "text", "text": "\n\n".join(turns.system)})
-            fields["system"] = json_array([_marked(block) if self._cache else block])
+            system = json_bytes({"type": "text", "text": "\n\n".join(turns.system)})
+            fields["system"] = json_array([_marked(system) if self._cache else system])
         tools = joined_arrays(self._tools.of(request.tools), self._extra_tools)
         if tools == b"[]" and turns.names:  # calls without tools are refused
             tools = json_array(name_only(name) for name in turns.names)
@@ -183,12 +184,9 @@ class AnthropicWire:
 
     def models(self, listing: Any) -> tuple[tuple[ModelInfo, ...], str | None]:
         """The models of one page, and the name of its last one when there are more."""
-        if not isinstance(listing, Mapping):
-            return (), None
-        items = listing.get("data")
-        found = tuple(_info(item) for item in (items if isinstance(items, list) else ()) if _named(item))
-        last = listing.get("last_id")
-        return found, last if listing.get("has_more") is True and isinstance(last, str) and last else None
+        listing = object_of(listing)
+        found = tuple(_info(item) for item in objects_of(listing.get("data")) if str_of(item.get("id")))
+        return found, (str_of(listing.get("last_id")) or None) if listing.get("has_more") is True else None
 
     # ---- messages ---------------------------------------------------------------------------------------------
 
@@ -197,7 +195,7 @@ class AnthropicWire:
             return _Blocks("user")
         own = message.provider == self._stamp
         parts = without_last_thoughts(message.parts)
-        made = [(part, sent) for part in parts if (sent := block(part, own, signed=self._stamp == API))]
+        made = [(part, sent) for part in parts if (sent := block_of(part, own, signed=self._stamp == API))]
         results = tuple(sent for part, sent in made if isinstance(part, ToolResultPart))
         others = tuple(sent for part, sent in made if not isinstance(part, ToolResultPart))
         return _Blocks(
@@ -242,17 +240,12 @@ def _marked(blocks: bytes) -> bytes:
 # ---- the list of models ---------------------------------------------------------------------------------------------
 
 
-def _named(item: Any) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("id"), str) and bool(item["id"])
-
-
 def _info(item: Mapping[str, Any]) -> ModelInfo:
-    label, window = item.get("display_name"), item.get("max_input_tokens")
     return ModelInfo(
         id=item["id"],
         provider=API,
-        label=label if isinstance(label, str) and label else None,
-        context_window=window if isinstance(window, int) and window > 0 else None,
+        label=str_of(item.get("display_name")) or None,
+        context_window=count_of(item.get("max_input_tokens")) or None,
         supports_tools=True,
         supports_reasoning=_supported(item, "thinking"),
         supports_images=_supported(item, "image_input"),
@@ -261,7 +254,6 @@ def _info(item: Mapping[str, Any]) -> ModelInfo:
 
 def _supported(item: Mapping[str, Any], capability: str) -> bool | None:
     """What the list says of ``capability``; None where it says nothing."""
-    said = item.get("capabilities")
-    said = said.get(capability) if isinstance(said, Mapping) else None
-    said = said.get("supported") if isinstance(said, Mapping) else said
+    said = object_of(item.get("capabilities")).get(capability)
+    said = said.get("supported") if isinstance(said, dict) else said
     return said if isinstance(said, bool) else None

@@ -21,7 +21,7 @@ _OURS: Final = frozenset((UNKNOWN, "type", "id", "name", "input", "text", "think
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def block(part: Part, own: bool, *, signed: bool) -> bytes | None:
+def block_of(part: Part, own: bool, *, signed: bool) -> bytes | None:
     """The block of ``part`` as JSON, or None where there is nothing to send.
 
     ``own``: its message came from the server that it is sent to. ``signed``: that server wants all thinking signed,
@@ -54,9 +54,8 @@ def _is_blank(part: Part) -> bool:
 
 
 def _thought(part: ReasoningPart) -> bytes:
-    if part.redacted:
-        return json_bytes({"type": "redacted_thinking", **_own_fields(part, True)})
-    return json_bytes({"type": "thinking", "thinking": part.text, **_own_fields(part, True)})
+    fields = {"type": "redacted_thinking"} if part.redacted else {"type": "thinking", "thinking": part.text}
+    return json_bytes(fields | _own_fields(part, True))
 
 
 def _call(part: ToolCallPart, own: bool) -> bytes:

@@ -74,12 +74,18 @@ def begin(fields: Mapping[str, Any]) -> Block:
     return block
 
 
+def name_of(block: Block) -> str:
+    """The name of the tool that ``block`` calls."""
+    return str_of(block.fields.get("name")) or "unnamed"
+
+
 def response_of(
     blocks: list[Block], stop_reason: str, details: Mapping[str, Any], usage: Mapping[str, Any], stamp: str
 ) -> CompletionResponse:
     """The reply that ``blocks`` are. Raises ModelRequestError for one that can't be kept."""
+    word = FINISH.get(stop_reason, stop_reason)
+    cut = word not in ("", "stop", "tool_calls")
     try:
-        cut = FINISH.get(stop_reason, stop_reason) not in ("", "stop", "tool_calls")
         parts = [part for block in blocks if (part := _part(block, cut)) is not None]
         if text := why_refused(details):
             parts.append(TextPart(text=text, extra={"stop_details": jsonable(details)}))
@@ -89,7 +95,7 @@ def response_of(
     return CompletionResponse(
         parts=found,
         usage=_usage(usage),
-        finish_reason=finish_of(FINISH.get(stop_reason, stop_reason), found),
+        finish_reason=finish_of(word, found),
         provider=stamp,
     )
 
@@ -163,8 +169,3 @@ def _usage(said: Mapping[str, Any]) -> Usage:
         cache_write_tokens=written,
         reasoning_tokens=count_of(object_of(said.get("output_tokens_details")).get("thinking_tokens")),
     )
-
-
-def name_of(block: Block) -> str:
-    """The name of the tool that ``block`` calls."""
-    return str_of(block.fields.get("name")) or "unnamed"

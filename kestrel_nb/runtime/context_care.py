@@ -206,7 +206,7 @@ def _chars(text: str, tokens: int) -> int:
     return chars
 
 
-def _shortened(part: Part, limit: Callable[[str], int], read_only: Iterable[str], images: bool) -> Part:
+def _shortened(part: Part, limit: Callable[[str], int], read_only: frozenset[str], images: bool) -> Part:
     """A result with its head and a line that says what is missing; a short one, and any other part, as it is."""
     if not isinstance(part, ToolResultPart):
         return part

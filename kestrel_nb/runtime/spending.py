@@ -50,10 +50,12 @@ class Spending:
 
     def price_again(self, price: Price | None) -> None:
         """Try once more to price what had no price."""
-        for entry in self.entries if price else ():
-            if entry.model in self._final:
+        if price is None:
+            return
+        for entry in self.entries:
+            if entry.model in self._final or entry.unpriced == Usage():
                 continue
-            if entry.unpriced != Usage() and price and (cost := price(entry.model, entry.unpriced)) is not None:
+            if (cost := price(entry.model, entry.unpriced)) is not None:
                 self._entries[entry.model] = replace(entry, cost=entry.cost + cost, unpriced=Usage())
 
     @property
