@@ -147,6 +147,22 @@ async def test_d08_an_empty_reply_is_kept_and_not_sent() -> None:
     assert [message.role for message in stage.model.requests[2].messages] == ["system", "user", "user", "user"]
 
 
+async def test_a_reply_that_a_content_filter_ended_says_so() -> None:
+    stage = Stage(ScriptedModel([Reply(content="", finish_reason="content_filter")]))
+    assert (await stage.ask()).status == "completed"
+    assert [(event.level, event.code) for event in stage.of("notice")] == [("warning", "content_filter")]
+    stage.check()
+
+
+async def test_a_model_that_paused_is_asked_to_go_on() -> None:
+    replies = [Reply(content="I search.", finish_reason="pause_turn"), Reply(content="Found.")]
+    stage = Stage(ScriptedModel(replies))
+    result = await stage.ask()
+    assert (result.text, result.steps, result.status) == ("Found.", 2, "completed")
+    assert stage.model.requests[1].messages[-1].content == "I search."
+    stage.check()
+
+
 async def test_calls_of_a_reply_that_was_cut_off_never_run() -> None:
     replies = [Reply(tool_calls=[("echo", {"x": 1}), ("echo", {"x": 2})], finish_reason="length"), "done"]
     stage = Stage(ScriptedModel(replies), [echo()])
