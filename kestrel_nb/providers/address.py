@@ -7,10 +7,12 @@ import math
 import re
 import urllib.request
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from ..protocol.errors import ModelRequestError, UsageError
 
+OLLAMA_PORT: Final = 11434
 # One word, which is no number in disguise, or a name below one that is set aside for networks of one's own: RFC 6762,
 # RFC 8375, ICANN's .internal, and .lan, which routers give out.
 _NEAR_NAME = re.compile(r"[a-z][a-z0-9-]*|(?:[a-z0-9-]+\.)+(?:local|internal|lan|home\.arpa)")
@@ -57,6 +59,29 @@ def checked_base_url(url: str) -> str:
     if "#" in url:
         raise UsageError(f"the base URL has a part behind #, which is never sent; {example}")
     return plain + parts.path.rstrip("/") + (f"?{parts.query}" if parts.query else "")
+
+
+def ollama_address(value: str) -> str:
+    """The URL behind OLLAMA_HOST in any of its forms: a host, a port, both, or a URL.
+
+    Without a scheme the port is 11434, with one that of the scheme, as Ollama's own programs take it. The address
+    on which a server listens everywhere is no address to connect to: it stands for this machine.
+    """
+    scheme, separator, rest = value.strip().strip("\"'").partition("://")
+    if not separator:
+        scheme, rest = "http", scheme
+    place, slash, path = rest.partition("/")
+    found = re.fullmatch(
+        r"(?P<host>\[[^\]]*\]|[^:]*|[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:]*)(?::(?P<port>\d*))?", place
+    )
+    if found is None:
+        raise ValueError("it looks like localhost:11434 or http://localhost:11434")
+    host = found["host"] or "localhost"
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+    port = found["port"] or ("" if separator else str(OLLAMA_PORT))
+    return f"{scheme}://{host}{f':{port}' if port else ''}{slash}{path}"
 
 
 def host_of(base_url: str) -> str:

@@ -40,10 +40,11 @@ class CassetteFile:
         self._size = 0  # of the file, when it was read or written last
         self._open_line = False  # the last entry has no line end behind it
 
-    def read(self) -> tuple[list[Entry], str]:
+    def read(self, *, to_replace: bool = False) -> tuple[list[Entry], str]:
         """The header and the entries, and what was left out, "" when nothing was. An empty file has none.
 
-        Raises UsageError for what is no cassette, is damaged, or was written by a newer version.
+        Raises UsageError for what is no cassette, was written by a newer version, or is damaged behind its header;
+        damage does no harm where it is read ``to_replace`` it.
         """
         self._must_be_a_file()
         try:
@@ -61,7 +62,10 @@ class CassetteFile:
         self._size = len(data)
         self._end = len(data) - (len(last) if torn else 0)
         whole = [*lines, last] if self._open_line else lines
-        entries = [self._entry(line, number) for number, line in enumerate(whole, 1) if line.strip()]
+        rows = [(number, line) for number, line in enumerate(whole, 1) if line.strip()]
+        if to_replace:
+            rows = rows[:1] + [row for row in rows[1:] if _parsed(row[1]) is not None]
+        entries = [self._entry(line, number) for number, line in rows]
         if entries:
             self._check_header(entries[0])
         elif torn:
@@ -188,9 +192,8 @@ class CassetteFile:
         if entry is not None:
             return entry
         if line.startswith(CONFLICT):
-            raise UsageError(
-                f"line {number} of {self.shown} is left from a merge: take one of the two versions, or record again"
-            )
+            more = "" if number == 1 else ", or record again"
+            raise UsageError(f"line {number} of {self.shown} is left from a merge: take one of the two versions{more}")
         if number == 1:
             raise self._no_cassette()
         raise UsageError(f"line {number} of {self.shown} is damaged; mend it, or record again")

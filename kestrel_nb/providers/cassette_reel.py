@@ -58,7 +58,7 @@ class Reel:
             self._is_open, self._rests = True, False
 
     def _read(self) -> None:
-        entries, self.note = self.file.read()
+        entries, self.note = self.file.read(to_replace=self.mode == "record" and not self._begun)
         shown = self.file.shown
         if self.mode == "replay" and len(entries) < 2:
             raise UsageError(f"{shown} is empty: nothing is recorded in it; %kestrel record {shown}")

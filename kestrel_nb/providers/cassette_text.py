@@ -21,11 +21,13 @@ from ..sandbox.headers import is_secret_header
 
 WINDOW: Final = 4096  # characters around a cut: longer than any key or path
 
-# How a path is written inside other text: as JSON, as JSON of ASCII alone, and in a URL.
+# How a path is written inside other text: as JSON, as JSON of ASCII alone, in a URL, and with the slashes that Windows
+# takes as well.
 _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     "json": lambda path: json.dumps(path, ensure_ascii=False)[1:-1],
     "ascii": lambda path: json.dumps(path)[1:-1],
     "url": quote,
+    "slash": lambda path: path.replace("\\", "/"),
 }
 _FORM = f"(?::(?:{'|'.join(_FORMS)}))?"
 _TOKEN = re.compile(rf"⟦(?P<name>workspace|store|temp|home|⟦)(?::(?P<form>{'|'.join(_FORMS)}))?⟧")

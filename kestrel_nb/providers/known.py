@@ -13,11 +13,10 @@ from typing import Final
 
 from ..protocol.errors import ModelNotFoundError, UsageError
 from ..protocol.suggest import suggestion
-from .address import checked_base_url, host_of
+from .address import OLLAMA_PORT, checked_base_url, host_of, ollama_address
 
 LOCAL: Final = "local"  # a file on this machine, run by a process of its own; no server
 SHOWN: Final = 80  # characters of a mistaken id in its error
-OLLAMA_PORT: Final = 11434
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,26 +274,3 @@ def _address_in(variable: str, value: str) -> str:
         return _base(ollama_address(value) if variable == "OLLAMA_HOST" else value)
     except (UsageError, ValueError) as error:
         raise UsageError(f"the environment variable {variable} is no address: {error}") from None
-
-
-def ollama_address(value: str) -> str:
-    """The URL behind OLLAMA_HOST in any of its forms: a host, a port, both, or a URL.
-
-    Without a scheme the port is 11434, with one that of the scheme, as Ollama's own programs take it. The address
-    on which a server listens everywhere is no address to connect to: it stands for this machine.
-    """
-    scheme, separator, rest = value.strip().strip("\"'").partition("://")
-    if not separator:
-        scheme, rest = "http", scheme
-    place, slash, path = rest.partition("/")
-    found = re.fullmatch(
-        r"(?P<host>\[[^\]]*\]|[^:]*|[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:]*)(?::(?P<port>\d*))?", place
-    )
-    if found is None:
-        raise ValueError("it looks like localhost:11434 or http://localhost:11434")
-    host = found["host"] or "localhost"
-    if ":" in host and not host.startswith("["):
-        host = f"[{host}]"
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
-    port = found["port"] or ("" if separator else str(OLLAMA_PORT))
-    return f"{scheme}://{host}{f':{port}' if port else ''}{slash}{path}"

@@ -90,9 +90,8 @@ class _VendorModel(RemoteModel, ABC):
     def _checked_wire(self, options: Mapping[str, Any]) -> Callable[..., Wire]:
         """The class of the wire format. Raises TypeError that names what can be said instead of an unknown option."""
         wire = self._wire_class()
-        of_wire = [name for name in inspect.signature(wire).parameters if name not in ("model", "stamp")]
-        known = [name for name in inspect.signature(_VendorModel.__init__).parameters if name != "self"]
-        names = dict.fromkeys([*known[1:-1], *of_wire])
+        of_wire = [name for name in _options_of(wire) if name != "stamp"]
+        names = dict.fromkeys([*_options_of(_VendorModel.__init__), *of_wire])
         for name in options:
             if name not in of_wire:
                 near = suggestion(name, names, "", cutoff=0.5)
@@ -102,6 +101,11 @@ class _VendorModel(RemoteModel, ABC):
 
     @abstractmethod
     def _wire_class(self) -> Callable[..., Wire]: ...
+
+
+def _options_of(made: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(made).parameters.values()
+    return [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _key_of(given: ApiKey, address: Address, headers: Mapping[str, str]) -> ApiKey:

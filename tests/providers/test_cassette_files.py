@@ -55,10 +55,7 @@ async def played(path: Path) -> list[str]:
         ("[1]\n", "is no cassette"),
         ('{"kestrel": "cassette"}\n', "is no cassette"),
         (HEADER.replace(f'"version": {VERSION}', '"version": 99') + "\n", "newer kestrel-nb (format 99"),
-        (HEADER + "\n<<<<<<< HEAD\n" + HEADER + "\n", "is left from a merge"),
         ("<<<<<<< HEAD\n" + HEADER + "\n=======\n", "line 1 of"),
-        (HEADER + "\nhello\n", "line 2 of"),
-        (HEADER + '\n{"kind": "reply"\n{"kind": "x"}\n', "line 2 of"),
     ],
 )
 def test_what_is_no_cassette_is_left_alone(tmp_path: Path, mode: Any, text: str, said: str) -> None:
@@ -69,6 +66,31 @@ def test_what_is_no_cassette_is_left_alone(tmp_path: Path, mode: Any, text: str,
     assert "\n" not in str(caught.value)
     assert path.read_text("utf-8") == text
     assert os.listdir(tmp_path) == ["x.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HEADER + "\n<<<<<<< HEAD\n" + HEADER + "\n", "line 2 of {path} is left from a merge"),
+        (HEADER + "\nhello\n", "line 2 of {path} is damaged; mend it, or record again"),
+        (HEADER + '\n{"kind": "reply"\n{"kind": "reply"}\n', "line 2 of {path} is damaged"),
+    ],
+)
+async def test_a_damaged_cassette_can_be_recorded_again(tmp_path: Path, text: str, said: str) -> None:
+    path = kept(tmp_path / "x.jsonl", text)
+    for mode in ("auto", "replay"):
+        with pytest.raises(UsageError) as caught:
+            Cassette(path, mode).open()  # type: ignore[arg-type]
+        assert said.format(path=path) in str(caught.value)
+    cassette = Cassette(path, "record")
+    cassette.open()
+    cassette.close()
+    assert path.read_text("utf-8") == text
+    await recorded(path, "one")
+    assert await played(path) == ["one"]
+    backup = tmp_path / "x.jsonl.bak"
+    assert not backup.exists() or backup.read_text("utf-8") == text
+    assert backup.exists() == ('"reply"}' in text)
 
 
 @pytest.mark.parametrize("mode", ["record", "auto", "replay"])
@@ -243,6 +265,20 @@ def test_a_folder_is_quoted_where_it_is_json() -> None:
     raw = json.dumps({"path": '/w/"a"/x'})
     assert json.loads(there.show(here.hide(raw, quoted=True), quoted=True)) == {"path": "/other/x"}
     assert json.loads(here.show(there.hide('{"path": "/other/x"}', quoted=True), quoted=True)) == {"path": '/w/"a"/x'}
+
+
+def test_a_folder_of_windows_is_known_with_slashes_of_both_kinds() -> None:
+    there, here = Places("C:\\Users\\me\\work"), Places("/home/me/work")
+    for text, shown in (
+        ("open C:\\Users\\me\\work\\a.py", "open /home/me/work\\a.py"),
+        ("open C:/Users/me/work/a.py", "open /home/me/work/a.py"),
+    ):
+        hidden = there.hide(text)
+        assert "Users" not in hidden
+        assert here.show(hidden) == shown
+        assert there.show(hidden) == text
+    assert here.hide("/home/me/work/a.py") == "⟦workspace⟧/a.py"
+    assert here.hide('"/home/me/work/a.py"', quoted=True) == '"⟦workspace⟧/a.py"'
 
 
 def test_a_key_over_several_pieces_is_masked_in_one_of_them() -> None:

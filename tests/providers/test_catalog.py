@@ -17,8 +17,9 @@ from kestrel_nb import Kestrel, KestrelConfig
 from kestrel_nb.protocol.errors import KestrelError, ModelNotFoundError, ModelRequestError, UsageError
 from kestrel_nb.protocol.sessions import ModelInfo, Usage
 from kestrel_nb.providers import OpenAIChatModel, remote_model
+from kestrel_nb.providers.address import ollama_address
 from kestrel_nb.providers.catalog import Catalog, usable
-from kestrel_nb.providers.known import PROVIDERS, address_of, ollama_address
+from kestrel_nb.providers.known import PROVIDERS, address_of
 from kestrel_nb.providers.prices import price
 from kestrel_nb.runtime.models import ModelRegistry
 from kestrel_nb.runtime.retry import RetryOptions
