@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random as _random
 import re
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..protocol.errors import ModelRequestError
+from .error_body import codes_of, details_of, parsed, plain_words, words_of
 from .retry_after import retry_after
 from .secrets import Masker
 from .signals import CancelSignal
@@ -97,19 +97,20 @@ def model_http_error(
     model has the code ``context_exceeded``.
     """
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
-    body = _parse(body_text)
-    said = " ".join(_texts(body)) or _plain(body_text)
+    body = parsed(body_text)
+    said = " ".join(words_of(body)) or plain_words(body_text)
     text = _shown(said, secrets)
     too_long = _is_too_long(status, body, said)
+    wait = retry_after(lowered, details_of(body))
     message = f"{provider} answered {status}{': ' + text if text else ''}"
     if advice := TOO_LONG if too_long else hint or _HINTS.get(status):
         message += f" What to do: {advice}" if message.endswith((".", "!", "?")) else f"; {advice}"
     return ModelRequestError(
         message,
         status=status,
-        retryable=not too_long and _is_retryable(status, body, lowered),
+        retryable=not too_long and not _is_spent(body, said, wait) and _may_pass(status, lowered),
         code="context_exceeded" if too_long else None,
-        retry_after_ms=retry_after(lowered, _details(body)),
+        retry_after_ms=wait,
         request_id=request_id(lowered),
     )
 
@@ -175,6 +176,11 @@ _NO_BALANCE = re.compile(
     r"insufficient\w*(?:quota|balance|credit|fund)|billing|exceeded_current_quota|quota_exceeded|credit_balance",
     re.IGNORECASE,
 )
+_NO_BALANCE_WORDS = re.compile(
+    r"exceeded your current quota|insufficient (?:account )?(?:balance|quota|credit|funds)|credit balance is too low"
+    r"|(?:out of|no|not enough) credits\b",
+    re.IGNORECASE,
+)
 # What servers show of a key when they refuse it, and keys of the usual makes.
 _KEY_ECHO = re.compile(
     r"[\w-]*[*•]{3,}[\w-]*|\b(?:sk|pk|rk|gsk|xai|hf|ghp|nvapi)[-_][\w-]*(?:\.{3}|…)[\w-]*"
@@ -182,9 +188,19 @@ _KEY_ECHO = re.compile(
 )
 
 
-def _is_retryable(status: int, body: Any, headers: Mapping[str, str]) -> bool:
-    if any(_NO_BALANCE.search(word) for word in _codes(body)) or any(map(_is_of_a_day, _details(body))):
-        return False
+def _is_spent(body: Any, said: str, wait: float | None) -> bool:
+    """Whether there is nothing left in the account that waiting could bring back.
+
+    Where only the words tell, a ``wait`` that the server asks for speaks against it, and so does the code of Google's
+    APIs, which say the same of limits by the minute.
+    """
+    codes = [*codes_of(body)]
+    if any(map(_NO_BALANCE.search, codes)) or any(map(_is_of_a_day, details_of(body))):
+        return True
+    return wait is None and "RESOURCE_EXHAUSTED" not in codes and _NO_BALANCE_WORDS.search(said[:20_000]) is not None
+
+
+def _may_pass(status: int, headers: Mapping[str, str]) -> bool:
     said = headers.get("x-should-retry", "").strip().lower()
     if said in ("true", "false"):
         return said == "true"
@@ -207,63 +223,9 @@ def _is_too_long(status: int, body: Any, said: str) -> bool:
         return False
     return (
         status == 413
-        or not _TOO_LONG_CODES.isdisjoint(_codes(body))
+        or not _TOO_LONG_CODES.isdisjoint(codes_of(body))
         or _TOO_LONG_WORDS.search(said[:20_000]) is not None
     )
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _errors(body: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects of ``body`` that may describe the failure, innermost first."""
-    if isinstance(body, list):
-        body = body[0] if body else None
-    if isinstance(body, Mapping):
-        inner = body.get("error")
-        many = body.get("errors")
-        if isinstance(inner, Mapping):
-            yield inner
-        elif isinstance(many, list):
-            yield from (item for item in many[:3] if isinstance(item, Mapping))
-        yield body
-
-
-def _codes(body: Any) -> Iterator[str]:
-    for error in _errors(body):
-        yield from (error[key] for key in ("code", "type", "status", "error") if isinstance(error.get(key), str))
-
-
-def _details(body: Any) -> Iterator[Mapping[str, Any]]:
-    """What Google's APIs say beside the error itself."""
-    for error in _errors(body):
-        details = error.get("details")
-        yield from (item for item in (details if isinstance(details, list) else ()) if isinstance(item, Mapping))
-
-
-def _texts(body: Any) -> list[str]:
-    """The first words that say what failed; an empty list when there are none."""
-    for error in _errors(body):
-        for key in ("message", "msg", "detail", "error", "error_description", "title"):
-            value = error.get(key)
-            if isinstance(value, str) and value.strip():
-                return [value]
-            if isinstance(value, list):
-                words = [item.get("msg") for item in value[:3] if isinstance(item, Mapping)]
-                if found := [word for word in words if isinstance(word, str)]:
-                    return found
-    return []
-
-
-def _plain(text: str) -> str:
-    """The readable part of a body that is no JSON, such as a proxy's HTML page."""
-    head = text[:20_000]
-    head = re.sub(r"<(script|style|head)\b[^>]*>.{0,10000}?</\1>", " ", head, flags=re.IGNORECASE | re.DOTALL)
-    return re.sub(r"<[^<>]{0,1000}>", " ", head)
 
 
 def _shown(text: str, secrets: Iterable[str]) -> str:

@@ -174,6 +174,30 @@ def test_c04_an_empty_account_is_not_tried_again(error: dict[str, str]) -> None:
     assert "no quota left" in str(failed)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "You exceeded your current quota, please check your plan and billing details.",
+        "Insufficient Balance",
+        "Your credit balance is too low to access the API.",
+        "You have no credits left.",
+    ],
+)
+def test_c04_an_empty_account_that_only_the_words_tell_of(message: str) -> None:
+    for body in ({"error": {"message": message}}, {"error": {"code": "429", "message": message}}, {"detail": message}):
+        assert not model_http_error(429, json.dumps(body)).retryable
+        assert model_http_error(429, json.dumps(body), {"retry-after": "3"}).retryable
+    google = {"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}}
+    assert model_http_error(429, json.dumps(google)).retryable
+
+
+def test_c04_advice_to_pay_for_higher_limits_is_no_empty_account() -> None:
+    message = (
+        "Rate limit reached. You can increase it by adding a payment method at https://example.org/account/billing."
+    )
+    assert model_http_error(429, json.dumps({"error": {"code": "rate_limit_exceeded", "message": message}})).retryable
+
+
 @pytest.mark.parametrize(("period", "retryable"), [("PerDay", False), ("PerMinute", True)])
 def test_c04_a_quota_of_the_day_is_not_waited_for(period: str, retryable: bool) -> None:
     violation = {"quotaId": f"GenerateRequests{period}PerProjectPerModel-FreeTier", "quotaValue": "50"}
