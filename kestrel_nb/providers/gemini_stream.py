@@ -100,7 +100,8 @@ class GeminiParser(EventParser):
         if said_reason(object_of(response.get("promptFeedback")).get("blockReason")):
             self._blocked = True
         for place, candidate in enumerate(objects_of(response.get("candidates"))):
-            if count_of(candidate.get("index", place)):
+            index = candidate.get("index")
+            if count_of(place if index is None else index):
                 continue
             for part in objects_of(object_of(candidate.get("content")).get("parts")):
                 yield from self._part(part)

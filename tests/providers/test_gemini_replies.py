@@ -124,14 +124,17 @@ def test_why_a_reply_ended(finish: str, without: str, with_call: str) -> None:
         assert WIRE.whole(json.dumps(chunk(part, finish=finish)).encode()).finish_reason == expected
 
 
-@pytest.mark.parametrize("indexes", [(0, 1), (None, 1), (None, None)])
-def test_of_several_candidates_the_first_counts(indexes: tuple[int | None, ...]) -> None:
+@pytest.mark.parametrize(
+    ("indexes", "more"), [((0, 1), {}), ((None, 1), {}), ((None, None), {}), ((None, None), {"index": None})]
+)
+def test_of_several_candidates_the_first_counts(indexes: tuple[int | None, ...], more: dict[str, Any]) -> None:
     texts = (["Hi", " there"], ["Bye", " now"])
     events = []
     for at in range(2):
         candidates = [
             {"content": {"parts": [{"text": pieces[at]}]}, "finishReason": "STOP"}
             | ({} if index is None else {"index": index})
+            | more
             for index, pieces in zip(indexes, texts, strict=True)
         ]
         events.append({"candidates": candidates})
