@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..protocol.errors import UsageError
@@ -12,7 +12,6 @@ from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
 from .encoding import (
-    Items,
     KeptJoin,
     KeptTools,
     argument_bytes,
@@ -29,35 +28,8 @@ from .encoding import (
 from .event_parser import count_of, object_of, objects_of, str_of
 from .images import base64_image
 from .ollama_stream import API, OllamaParser, whole_reply
+from .tool_images import ItemsAndImages, Sent
 from .wire import WireRequest
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """One message as JSON (empty: nothing to send), and the images that a tool gave, in base64."""
-
-    body: bytes
-    images: tuple[str, ...] = ()
-
-
-class _Messages(Items):
-    """Images of tools stand in a user message behind all results of their turn; results carry only text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._images: list[str] = []
-
-    def add(self, message: ChatMessage, sent: _Sent, /) -> None:  # type: ignore[override]
-        """One more message."""
-        if self._images and message.role != "tool":
-            super().add(message, _shown_images(self._images))
-            self._images = []
-        self._images += sent.images
-        super().add(message, sent.body)
-
-    def pieces(self) -> tuple[bytearray, bytes]:
-        """All of them, joined."""
-        return self.joined, b"," + _shown_images(self._images) if self._images else b""
 
 
 class OllamaWire:
@@ -85,7 +57,7 @@ class OllamaWire:
         self._extra = extra_fields(extra)
         extra_fields(self._options)
         self._extra_tools = self._extra.pop("tools", b"[]")
-        self._joined = KeptJoin(self._sent, _Messages)
+        self._joined = KeptJoin(self._sent, lambda: ItemsAndImages(_shown_images))
         self._tools = KeptTools(_tool)
 
     @property
@@ -153,14 +125,14 @@ class OllamaWire:
 
     # ---- messages ---------------------------------------------------------------------------------------------
 
-    def _sent(self, message: ChatMessage) -> _Sent:
+    def _sent(self, message: ChatMessage) -> Sent[str]:
         match message.role:
             case "tool":
                 return _results(message)
             case "assistant":
-                return _Sent(_answer(message, own=message.provider == self._stamp))
+                return Sent(_answer(message, own=message.provider == self._stamp))
             case role:
-                return _Sent(_said(role, message))
+                return Sent(_said(role, message))
 
 
 def _said(role: str, message: ChatMessage) -> bytes:
@@ -193,7 +165,7 @@ def _call(part: ToolCallPart) -> bytes:
     return json_object({"function": json_object({"name": json_bytes(part.name), "arguments": arguments})})
 
 
-def _results(message: ChatMessage) -> _Sent:
+def _results(message: ChatMessage) -> Sent[str]:
     """One message for each result; failures are told by their text, as nothing else is there for it."""
     made: list[bytes] = []
     images: list[str] = []
@@ -206,7 +178,7 @@ def _results(message: ChatMessage) -> _Sent:
             images += [] if data is None else [data]
         content = "\n".join(text for text in texts if text)
         made.append(json_bytes({"role": "tool", "tool_name": part.name, "content": content}))
-    return _Sent(b",".join(made), tuple(images))
+    return Sent(b",".join(made), tuple(images))
 
 
 def _shown_images(images: list[str]) -> bytes:

@@ -6,22 +6,21 @@ Nothing that a compatible server may refuse is sent unasked: the role ``system``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..protocol.errors import UsageError
-from ..protocol.messages import ChatMessage
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from .encoding import KeptEncodings, KeptTools, extra_fields, json_bytes, json_object, object_schema
+from .encoding import KeptJoin, KeptTools, body_bytes, extra_fields, json_bytes
 from .openai_chat_messages import encode_message
 from .openai_chat_stream import OpenAIChatParser, read_whole
+from .schemas import openai_function
+from .tool_images import ItemsAndImages
 from .wire import WireRequest
 
 API = "openai-chat"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the API reference's rule for function names
 _OURS = ("messages", "tools")
 
 
@@ -51,7 +50,7 @@ class OpenAIChatWire:
         self._model = json_bytes(model)
         self._stream_options = json_bytes(options)
         self._extra = extra_fields(extra_body)
-        self._messages = KeptMessages(stamp)
+        self._messages = KeptJoin(lambda message: encode_message(message, stamp), lambda: ItemsAndImages(b",".join))
         self._tools = KeptTools(_tool)
 
     @property
@@ -75,10 +74,7 @@ class OpenAIChatWire:
         if stream:
             fields["stream"] = b"true"
             fields["stream_options"] = self._stream_options
-        fields.update(self._extra)
-        rest = json_object({name: value for name, value in fields.items() if value != b"null"})
-        # Joined once: a long transcript is megabytes, and each further copy of it would cost as much as sending it.
-        body = b"".join((b'{"messages":[', *self._messages.of(request.messages), b"],", rest[1:]))
+        body = body_bytes(fields | self._extra, "messages", *self._messages.of(request.messages).pieces())
         return WireRequest(path="/chat/completions", body=body)
 
     def parser(self) -> OpenAIChatParser:
@@ -99,50 +95,8 @@ class OpenAIChatWire:
         return tuple(_models(rows if isinstance(rows, list) else ())), None
 
 
-class KeptMessages:
-    """The items of the ``messages`` array as bytes. What the last request had already is joined already."""
-
-    def __init__(self, stamp: str) -> None:
-        self._kept = KeptEncodings(lambda message: encode_message(message, stamp))
-        self._last: tuple[ChatMessage, ...] = ()
-        self._joined = bytearray()
-        self._images: tuple[bytes, ...] = ()
-
-    def of(self, messages: tuple[ChatMessage, ...]) -> list[bytes | bytearray]:
-        """Pieces that make the items. Images of tools follow all results of their turn, which must stand together."""
-        known = len(self._last)
-        if messages[:known] != self._last:  # compares identities first
-            known, self._last, self._joined, self._images = 0, (), bytearray(), ()
-        encoded = [self._kept.of(message) for message in messages[known:]]
-        for message, (items, images) in zip(messages[known:], encoded, strict=True):
-            if message.role != "tool":
-                self._append(*self._images, items)
-                self._images = ()
-                continue
-            self._append(items)
-            self._images += (images,) if images else ()
-        self._last = messages
-        waiting = b",".join(self._images)
-        return [self._joined, b"," if waiting and self._joined else b"", waiting]
-
-    def _append(self, *items: bytes) -> None:
-        for item in filter(None, items):
-            if self._joined:
-                self._joined += b","
-            self._joined += item
-
-
 def _tool(schema: ToolSchema) -> dict[str, Any]:
-    if not _NAME.fullmatch(schema.name):
-        raise UsageError(f'the model\'s server takes no tool named "{schema.name}"; use 1 to 64 of a-z A-Z 0-9 _ -')
-    return {
-        "type": "function",
-        "function": {
-            "name": schema.name,
-            "description": schema.description,
-            "parameters": object_schema(schema.parameters),
-        },
-    }
+    return {"type": "function", "function": openai_function(schema)}
 
 
 def _models(rows: Any) -> Iterator[ModelInfo]:

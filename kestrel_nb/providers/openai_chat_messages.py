@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import Any
+from typing import Any, Final
 
 from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from .encoding import json_bytes
+from .encoding import argument_bytes, json_bytes, sent_name
 from .images import base64_image
+from .tool_images import Sent
 
-_NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+# The ids of calls that servers take where others of them gave longer ones; no rule is known of the rest.
+_IDS: Final = {
+    "openai-chat": (re.compile(r".{1,40}", re.DOTALL), 40),
+    "openai-chat@api.mistral.ai": (re.compile(r"[a-zA-Z0-9]{9}"), 9),
+}
 
 
-def encode_message(message: ChatMessage, stamp: str) -> tuple[bytes, bytes]:
+def encode_message(message: ChatMessage, stamp: str) -> Sent[bytes]:
     """The JSON of ``message`` (several objects with commas, or none), and the user message for its tools' images.
 
     Reasoning and other opaque data go back only to ``stamp``, whose data they are.
     """
     if message.role == "tool":
-        return _tool_results(message)
+        return _tool_results(message, stamp)
     if message.role == "assistant":
-        data = _assistant(message, own=message.provider == stamp)
-        return (json_bytes(data) if data else b""), b""
-    return json_bytes({"role": message.role, "content": _content(message)}), b""
+        data = _assistant(message, stamp)
+        return Sent(json_bytes(data) if data else b"")
+    return Sent(json_bytes({"role": message.role, "content": _content(message)}))
 
 
 def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
@@ -47,12 +53,13 @@ def _image(image: ImagePart) -> dict[str, Any]:
 # ---- what the model said ------------------------------------------------------------------------------------------
 
 
-def _assistant(message: ChatMessage, *, own: bool) -> dict[str, Any] | None:
+def _assistant(message: ChatMessage, stamp: str) -> dict[str, Any] | None:
     """None for a turn that said nothing, or only thought: strict servers refuse a message without content."""
+    own = message.provider == stamp
     texts = [part for part in message.parts if isinstance(part, TextPart)]
     refusal = "".join(part.text for part in texts if own and part.extra.get("refusal"))
     content = "".join(part.text for part in texts if not (own and part.extra.get("refusal")))
-    calls = [_call(part, own=own) for part in message.tool_calls]
+    calls = [_call(part, stamp, own=own) for part in message.tool_calls]
     if not (content or refusal or calls):
         return None
     data: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
@@ -65,18 +72,25 @@ def _assistant(message: ChatMessage, *, own: bool) -> dict[str, Any] | None:
     return data
 
 
-def _call(call: ToolCallPart, *, own: bool) -> dict[str, Any]:
+def _call(call: ToolCallPart, stamp: str, *, own: bool) -> dict[str, Any]:
+    """A call. Arguments that are no object are left out: servers that read them refuse every request with them."""
+    arguments = (argument_bytes(call) or b"{}").decode()
     data: dict[str, Any] = {
-        "id": call.id,
+        "id": _call_id(call.id, stamp),
         "type": "function",
-        "function": {
-            "name": _NOT_NAME.sub("_", call.name)[:64] or "unnamed",
-            "arguments": call.raw_arguments if call.raw_arguments.strip() else "{}",
-        },
+        "function": {"name": sent_name(call.name), "arguments": arguments},
     }
     if own and "extra_content" in call.extra:
         data["extra_content"] = call.extra["extra_content"]
     return data
+
+
+def _call_id(id: str, stamp: str) -> str:
+    """``id``, or one made of it where the server does not take it."""
+    rule, size = _IDS.get(stamp, (None, 0))
+    if rule is None or rule.fullmatch(id):
+        return id
+    return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:size]
 
 
 def _reasoning(message: ChatMessage) -> dict[str, Any]:
@@ -96,17 +110,18 @@ def _reasoning(message: ChatMessage) -> dict[str, Any]:
 # ---- what the tools gave ------------------------------------------------------------------------------------------
 
 
-def _tool_results(message: ChatMessage) -> tuple[bytes, bytes]:
+def _tool_results(message: ChatMessage, stamp: str) -> Sent[bytes]:
     """One object for each result, text only, and one user message with all images."""
     results: list[bytes] = []
     shown: list[dict[str, Any]] = []
     for part in message.tool_results:
-        results.append(json_bytes({"role": "tool", "tool_call_id": part.call_id, "content": _result_text(part)}))
+        call_id = _call_id(part.call_id, stamp)
+        results.append(json_bytes({"role": "tool", "tool_call_id": call_id, "content": _result_text(part)}))
         if part.images:
             shown.append({"type": "text", "text": f"Images from the tool {part.name} (call {part.call_id}):"})
             shown += [_image(image) for image in part.images]
-    user = json_bytes({"role": "user", "content": shown}) if shown else b""
-    return b",".join(results), user
+    users = (json_bytes({"role": "user", "content": shown}),) if shown else ()
+    return Sent(b",".join(results), users)
 
 
 def _result_text(result: ToolResultPart) -> str:

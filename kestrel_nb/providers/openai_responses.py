@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..protocol.errors import UsageError
 from ..protocol.messages import (
     ChatMessage,
     ImagePart,
@@ -21,22 +20,22 @@ from ..protocol.messages import (
 from ..protocol.sessions import ModelInfo
 from ..protocol.tools import ToolSchema
 from ..runtime.models import CompletionRequest, CompletionResponse
-from ..runtime.tools import NAME
 from .encoding import (
     Items,
     KeptJoin,
     KeptTools,
+    argument_bytes,
     body_bytes,
     extra_fields,
     joined_arrays,
     json_bytes,
-    object_schema,
     sent_name,
 )
 from .event_parser import count_of, objects_of, read_json, str_of
 from .images import base64_image
 from .openai_responses_reply import API, response_of
 from .openai_responses_stream import ResponsesParser
+from .schemas import openai_function
 from .wire import WireRequest, broken
 
 # Ids of other formats may be longer or hold other characters, both of which are refused.
@@ -54,7 +53,7 @@ class OpenAIResponsesWire:
     ``{"include": None}`` for a model that has no encrypted reasoning (those of OpenAI are known by their names); its
     ``tools`` stand behind ours. What a reply brought goes back whole to ``stamp`` alone: reasoning and unknown items as
     they came, messages and calls with their ids. Reasoning that nothing follows in its message, as in a reply that was
-    cut, is left out: the API refuses it.
+    cut, is left out, and so is reasoning of which there is only an id: the API refuses both.
     """
 
     api = API
@@ -140,10 +139,15 @@ class OpenAIResponsesWire:
             open_item = None
             if isinstance(part, ToolCallPart):
                 yield call_item(part, ours)
-            elif ours and isinstance(part, ReasoningPart) and isinstance(part.extra.get("item"), Mapping):
+            elif ours and isinstance(part, ReasoningPart) and is_sendable(part.extra.get("item")):
                 yield dict(part.extra["item"])
             elif ours and isinstance(part, OpaquePart) and isinstance(part.value, Mapping):
                 yield dict(part.value)
+
+
+def is_sendable(item: Any) -> bool:
+    """True for a reasoning item that holds its reasoning; one that was never stored can't be named by its id."""
+    return isinstance(item, Mapping) and bool(item.get("encrypted_content") or item.get("content"))
 
 
 def content_of(parts: tuple[Part, ...]) -> list[Item]:
@@ -179,14 +183,17 @@ def message_item(part: TextPart, before: Item | None) -> Item:
 
 
 def call_item(part: ToolCallPart, ours: bool) -> Item:
-    """The call, its arguments byte for byte; with the id and status of its item if it came from here."""
+    """The call, with the id and status of its item if it came from here.
+
+    Arguments that are no object are left out: servers that read them refuse every request with them.
+    """
     kept = part.extra.get("item")
     return {
         "type": "function_call",
         **(kept if ours and isinstance(kept, Mapping) else {}),
         "call_id": call_id(part.id),
         "name": sent_name(part.name),
-        "arguments": part.raw_arguments if part.raw_arguments.strip() else "{}",
+        "arguments": (argument_bytes(part) or b"{}").decode(),
     }
 
 
@@ -208,18 +215,7 @@ def call_id(id: str) -> str:
 
 def tool_item(tool: ToolSchema) -> Item:
     """A tool as it is offered. Raises UsageError for a name that the format can't say."""
-    if not NAME.fullmatch(tool.name):
-        raise UsageError(
-            f'the tool name "{tool.name[:80]}" can\'t be sent to this model; '
-            "use up to 64 letters, digits, underscores and hyphens"
-        )
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": object_schema(tool.parameters),
-        "strict": False,
-    }
+    return {"type": "function", **openai_function(tool), "strict": False}
 
 
 def model_info(model: Mapping[str, Any], stamp: str) -> ModelInfo:

@@ -164,7 +164,7 @@ async def test_a09_wherever_and_however_it_is_cut(end: int, finish: str) -> None
     events = [piece("write_file", arguments, index=0, id="call_1"), chat_event({}, finish), DONE]
     async with asked(*events) as (desk, _):
         assert desk.ran == []
-        assert desk.next_request[-2]["tool_calls"][0]["function"]["arguments"] == (arguments or "{}")
+        assert isinstance(json.loads(desk.next_request[-2]["tool_calls"][0]["function"]["arguments"]), dict)
 
 
 async def test_a10_a_broken_call_does_not_sink_its_sibling() -> None:
@@ -183,7 +183,8 @@ async def test_a10_arguments_that_are_no_object_never_reach_a_tool(arguments: st
     events = [piece("list_dir", '{"n":1}', index=0, id="x"), piece("write_file", arguments, index=1, id="y"), *END]
     async with asked(*events) as (desk, _):
         assert desk.ran == [("list_dir", {"n": 1})]
-        assert desk.next_request[-3]["tool_calls"][1]["function"]["arguments"] == arguments
+        sent = [call["function"]["arguments"] for call in desk.next_request[-3]["tool_calls"]]
+        assert sent == ['{"n":1}', "{}"]  # servers that read them refuse each later request with them
 
 
 async def test_a11_calls_decide_and_not_the_finish_word() -> None:

@@ -243,6 +243,42 @@ def test_odd_names_ids_and_characters_make_no_bad_request() -> None:
     assert message["content"] == "\ufffd"
 
 
+@pytest.mark.parametrize("raw", ["", " ", '{"a": ', "null", "[1]", '"x"', '{"a":1}{"a":2}', '{"a":NaN}', "[" * 9000])
+def test_arguments_that_are_no_object_are_never_sent(raw: str) -> None:
+    """Servers that read the arguments of earlier calls refuse the whole request for such ones."""
+    (message,) = sent(assistant(parse_call("c", "f", raw)))
+    assert message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize("raw", ['{"a":  1.0}', ' {"a":"é\\n"}\n', "{}"])
+def test_arguments_go_back_as_they_came(raw: str) -> None:
+    (message,) = sent(assistant(parse_call("c", "f", raw)))
+    assert message["tool_calls"][0]["function"]["arguments"] == raw.strip()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "id", "kept"),
+    [
+        ("openai-chat", "call_abc", True),
+        ("openai-chat", "functions.look:0", True),
+        ("openai-chat", "chatcmpl-tool-" + "0" * 32, False),
+        (HERE, "chatcmpl-tool-" + "0" * 32, True),
+        ("openai-chat@api.mistral.ai", "a1B2c3D4e", True),
+        ("openai-chat@api.mistral.ai", "call_abc", False),
+    ],
+)
+def test_ids_of_calls_that_another_server_gave(stamp: str, id: str, kept: bool) -> None:
+    calls = [parse_call(id, "f", "{}"), parse_call("call_other", "f", "{}")]
+    turn = (create_message("user", "go"), assistant(*calls), *(tool_message(call, "ok") for call in calls))
+    messages = sent(*turn, stamp=stamp)
+    ids = [call["id"] for call in messages[1]["tool_calls"]]
+    assert [message["tool_call_id"] for message in messages[2:]] == ids
+    assert (ids[0] == id) is kept
+    assert len(set(ids)) == 2
+    if not kept:
+        assert all(len(id) == (9 if "mistral" in stamp else 40) or id == "call_other" for id in ids)
+
+
 def test_an_image_given_as_a_data_url_stays_one() -> None:
     image = ImagePart(data="data:image/webp;base64,UklG Rg==")
     [message] = sent(create_message("user", [image]))

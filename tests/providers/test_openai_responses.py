@@ -136,7 +136,7 @@ def test_a_conversation_with_everything_in_it() -> None:
                 "arguments": '{"x":  1.0}',
             },
             {"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"},
-            {"type": "function_call", "call_id": "call_3", "name": "look", "arguments": '{"x": '},
+            {"type": "function_call", "call_id": "call_3", "name": "look", "arguments": "{}"},
             {
                 "type": "function_call_output",
                 "call_id": "call_1",
@@ -177,6 +177,19 @@ def test_reasoning_that_nothing_follows_is_not_sent() -> None:
     assert items(said(thought, thought)) == []
     kept = items(said(thought, TextPart(text="a"), thought))
     assert [item["type"] for item in kept] == ["reasoning", "message"]
+
+
+@pytest.mark.parametrize("held", [{"encrypted_content": "E"}, {"content": [{"type": "reasoning_text", "text": "Hm."}]}])
+def test_reasoning_of_which_there_is_only_an_id_is_not_sent(held: dict[str, Any]) -> None:
+    """Nothing is stored at the server, so it knows no item by its id."""
+    bare = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    for more, kinds in (
+        ({}, ["message"]),
+        ({"encrypted_content": None}, ["message"]),
+        (held, ["reasoning", "message"]),
+    ):
+        thought = ReasoningPart(text="Hm.", extra={"item": {**bare, **more}})
+        assert [item["type"] for item in items(said(thought, TextPart(text="a")))] == kinds
 
 
 def test_a_refusal_goes_back_as_one() -> None:
