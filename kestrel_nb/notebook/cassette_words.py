@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..app import Kestrel
 from ..protocol.errors import KestrelError, UsageError
-from ..providers.cassette_wish import CASSETTE_VARIABLE, MODES, CassetteMode, wish
+from ..providers.cassette_wish import CASSETTE_VARIABLE, MODES, CassetteMode, Wish, wish
 from .command import Command, Text
 from .state import NotebookState
 
@@ -41,30 +41,35 @@ def _work(state: NotebookState, mode: CassetteMode, words: list[str], usage: str
 
 
 def _state(app: Kestrel) -> str:
-    wish()
-    cassette = app.cassette
+    said, cassette = wish(), app.cassette
     if cassette is None or not cassette.active:
-        return "No cassette: cells reach their models. %kestrel record PATH begins one."
+        return f"No cassette: {_without_one(said)}. %kestrel record PATH begins one."
     cassette.open()
     unused = cassette.unused
     lines = [f"{cassette.mode}: {cassette.path}, {cassette.entries} entries, {len(unused)} of them not played yet"]
     lines += [f"    {entry}" for entry in unused[:UNUSED]]
     lines += [f"    and {len(unused) - UNUSED} more"] if len(unused) > UNUSED else []
-    if said := os.environ.get(CASSETTE_VARIABLE):
-        lines.append(f"{CASSETTE_VARIABLE} is {said}")
+    if value := os.environ.get(CASSETTE_VARIABLE):
+        lines.append(f"{CASSETTE_VARIABLE} is {value}")
     return "\n".join(lines)
+
+
+def _without_one(said: Wish) -> str:
+    if said.mode == "replay":
+        return f"{CASSETTE_VARIABLE} says replay, so cells that name none reach no model but demo and scripted ones"
+    return "cells reach their models"
 
 
 def about(state: NotebookState) -> Iterator[tuple[str, str]]:
     """What the doctor says, and what to do about it where it is a problem."""
     try:
-        wish()
+        said = wish()
     except KestrelError as error:
         yield str(error), f"set {CASSETTE_VARIABLE} anew"
         return
     cassette = state.app.cassette
     if cassette is None or not cassette.active:
-        yield "none", ""
+        yield f"none: {_without_one(said)}", ""
         return
     try:
         cassette.open()

@@ -217,21 +217,20 @@ def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 def _forms(secret: str) -> set[str]:
     """The ways in which text may carry ``secret`` whole: as it is, and quoted for JSON, Python, HTML or a URL."""
-    escaped, hexed = json.dumps(secret)[1:-1], secret.encode("utf-8", "surrogatepass").hex()
-    forms = {
-        hexed,
-        hexed.upper(),
-        secret,
-        escaped,
-        escaped.replace("/", "\\/"),
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-    }
+    hexed, in_json = secret.encode("utf-8", "surrogatepass").hex(), _json_forms(secret)
+    forms = {hexed, hexed.upper(), secret, *in_json, in_json[0].replace("/", "\\/")}
+    # JSON inside JSON: the code of a call that holds such a text.
+    forms |= {json.dumps(form, ensure_ascii=plain)[1:-1] for form in in_json for plain in (True, False)}
     forms |= {repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
     try:
         encoded = {quote(secret, safe=""), quote(secret), quote_plus(secret)}
     except UnicodeEncodeError:  # bytes of the environment that are no text
         return forms
     return forms | encoded | {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), form) for form in encoded}
+
+
+def _json_forms(secret: str) -> tuple[str, str]:
+    return json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
 
 
 def _base64_forms(secret: str) -> Iterator[tuple[tuple[str, ...], str]]:

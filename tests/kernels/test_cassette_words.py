@@ -247,7 +247,8 @@ def test_replay_without_a_path_reaches_no_model(tmp_path: Path) -> None:
         far.ok(LOAD, 60)
         far.ok(NO_NETWORK)
         far.ok(FAR)
-        far.ok("get_ipython().run_line_magic('kestrel', 'doctor')")
+        assert "No cassette: KESTREL_CASSETTE says replay, so cells that name none" in word(far, "%kestrel record")
+        assert "none: KESTREL_CASSETTE says replay" in word(far, "%kestrel doctor")
         assert "Finished" in record_of(far, ASK)
         says = 'KESTREL_CASSETTE is "replay:" and no cassette is named for this cell, so openai:gpt-4o is not asked'
         for cell in ("%%kestrel -m openai:gpt-4o\nhi", "%%kestrel -b -m openai:gpt-4o\nhi"):

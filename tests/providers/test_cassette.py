@@ -1,14 +1,16 @@
 """Cassettes with the real loop: what is recorded is played, exactly once, and nothing else is."""
 
 import asyncio
+import base64
 import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from cassette_stage import Counted, play, record, replay, told
@@ -352,6 +354,46 @@ async def test_no_key_is_written_and_a_machine_without_it_plays(path: Path, monk
     assert result.text == "done"
     assert [event.data for event in after if event.type == "tool.executed"] == [executed.data]
     assert executed.data["Date"] == "today"
+
+
+@pytest.mark.parametrize("key", [KEY, 'p"w\\d/ü-7xyQ88'])
+async def test_no_key_is_written_in_any_form_and_at_any_place(
+    path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", key)
+    coded = [base64.b64encode(f"{lead}{key}{tail}".encode()).decode() for lead in ("", "a", "ab") for tail in ("", "z")]
+    forms = [key, json.dumps(key), json.dumps({"k": json.dumps({"k": key})}), key.encode().hex(), *coded, quote(key)]
+    text = "\n".join(forms)
+    give = ToolExecutionResult(content=text, data={"rows": forms, key: {"k": text}})
+
+    async def edit(request: Any, signal: Any) -> ApprovalDecision:
+        return ApprovalDecision(approved=request.arguments["n"] == 1, arguments={"n": 2}, reason=text)
+
+    replies = [
+        Reply(text, reasoning=text, tool_calls=[("measure", {"n": 1})]),
+        Reply("", tool_calls=[("measure", {"n": 3, "note": text})]),
+        Reply(text, error=ModelRequestError(text), error_after=9),
+    ]
+    await record(path, replies, [Counted(give=lambda args: give)], prompts=[text], approve=edit)
+    written = list(strings([json.loads(line) for line in text_of(path).splitlines()]))
+    whole = "\n".join(written)
+    for form in forms:
+        core = form[4:-4] if form in coded else form.strip('"')
+        assert core not in whole, form
+    assert "***" in whole
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text in JSON data, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
 
 
 async def test_a_key_that_a_model_repeats_makes_no_difference(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
