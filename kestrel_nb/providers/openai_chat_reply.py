@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from ..protocol.codec import jsonable, parse_call
-from ..protocol.messages import Part, ReasoningPart, TextPart, new_id
+from ..protocol.codec import jsonable
+from ..protocol.messages import Part, ReasoningPart, new_id
 from ..runtime.models import TokenDelta
-from ..runtime.truncation import clean_text
 from .event_parser import argument_text
 from .forms import asked_of, listed, texts_of
+from .openai_chat_segment import Kind, Segment, begins
 
-Kind = Literal["text", "refusal", "reasoning", "call"]
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
 _KINDS = {
     **{"content": "text", "refusal": "refusal", "tool_calls": "call", "function_call": "call"},
     **dict.fromkeys((*_REASONING, "reasoning_details"), "reasoning"),
 }
-
-
-class Segment:
-    """A stretch of the reply, in pieces. ``sent`` counts those that were given out; a call knows more of itself.
-
-    ``theirs`` is the id that the server gave it, ``again`` that its name was said again when it was complete.
-    """
-
-    __slots__ = ("again", "extra", "held", "id", "index", "kind", "name", "pieces", "sent", "shown", "theirs")
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind: Kind = kind
-        self.pieces: list[str] = []
-        self.sent = 0
-        self.held = ""  # the first half of a character whose second half is to come
-        self.shown = False
-        self.extra: dict[str, Any] = {}
-        self.id = ""
-        self.theirs = ""
-        self.index: int | None = None
-        self.name = ""
-        self.again = False
-
-    @property
-    def complete(self) -> bool:
-        """True for a call whose arguments are an object already."""
-        return (
-            bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and _object("".join(self.pieces)) is not None
-        )
-
-    @property
-    def blank(self) -> bool:
-        """True for a call that asks for nothing: some servers send an empty one behind the last."""
-        return self.kind == "call" and not self.name and not self.pieces
-
-    @property
-    def key(self) -> Any:
-        """What tells it from others: itself, or for a call with an id of the server's all that it says."""
-        return (self.theirs, self.name, self.text) if self.theirs else id(self)
-
-    @property
-    def text(self) -> str:
-        """All of it; halves of a character that came in two pieces are joined."""
-        return clean_text("".join(self.pieces))
-
-    def fresh(self) -> str:
-        """The text since the last time. A half character at its end waits for its other half."""
-        pieces = self.pieces
-        text = pieces[-1] if self.sent == len(pieces) - 1 else "".join(pieces[self.sent :])
-        self.sent = len(pieces)
-        if self.held:
-            text, self.held = self.held + text, ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self.held = text[:-1], text[-1]
-        return clean_text(text)
 
 
 class ChatReply:
@@ -131,7 +74,7 @@ class ChatReply:
         """The reply. Calls keep their argument text as it came; one that was said again stands there once."""
         segments = {segment.key: segment for segment in reversed(self._segments)}
         said = [segment for segment in self._segments if segments[segment.key] is segment and not segment.blank]
-        parts = [_part(segment) for segment in said]
+        parts = [segment.part for segment in said]
         if not self._details:
             return tuple(parts)
         details = {"reasoning_details": self._details}
@@ -194,32 +137,24 @@ class ChatReply:
         theirs, index = _id(piece), _index(piece)
         call = self._find(theirs, index, name)
         same_id = call is not None and theirs == call.theirs != ""
-        if call is not None and same_id and _restated(call, arguments):
+        if call is not None and same_id and call.said_again(arguments):
             return
-        if call is None or _another(call, theirs, name, arguments, apart):
+        if call is None or call.ends_at(theirs, name, arguments, apart=apart):
             name = name or (call.name if call is not None and call.again else "")
             call = self._begin_call(theirs, index)
-        elif _is_void(call) and (same_id or not name) and arguments.lstrip().startswith("{"):
+        elif call.void and (same_id or not name) and begins(arguments):
             self._flush()
             call.pieces.clear()  # an empty object stood in the place of what was to come
             call.sent = 0
         if call is not self._open:
             self._flush()
             self._open = call
-        self._name(call, name, arguments)
+        call.named(name, arguments)
         call.theirs = call.theirs or theirs
         if arguments:
             call.pieces.append(arguments)
         if extra := piece.get("extra_content"):  # Gemini's signature, as its compatible endpoint sends it
             call.extra["extra_content"] = jsonable(extra)
-
-    def _name(self, call: Segment, name: str, arguments: str) -> None:
-        """Take the name that a piece says: as a rule all of it, again or not; else more of it ahead of arguments."""
-        if not name or name == call.name:
-            call.again = call.again or bool(name and not arguments.strip() and call.complete)
-        elif not call.pieces or not call.name:
-            call.name = name if name.startswith(call.name) else call.name + name
-            call.shown = False
 
     def _find(self, theirs: str, index: int | None, name: str) -> Segment | None:
         """The call that a piece may belong to: by its index, by its id, or with neither the last one.
@@ -259,58 +194,6 @@ class ChatReply:
                 self._deltas.append(TokenDelta(call_id=segment.id, tool=segment.name, arguments=text))
         elif text:
             self._deltas.append(TokenDelta(reasoning=text) if segment.kind == "reasoning" else TokenDelta(text=text))
-
-
-def _part(segment: Segment) -> Part:
-    if segment.kind == "call":
-        call = parse_call(segment.id, segment.name or "unnamed", segment.text)
-        return replace(call, extra=segment.extra) if segment.extra else call
-    if segment.kind == "reasoning":
-        return ReasoningPart(text=segment.text, extra=segment.extra)
-    return TextPart(text=segment.text, extra={"refusal": True} if segment.kind == "refusal" else {})
-
-
-def _another(call: Segment, theirs: str, name: str, arguments: str, apart: bool) -> bool:
-    """True when a piece that was found to belong to ``call`` begins another one all the same.
-
-    A different id is another call, unless the piece has no name and the first call is not complete. Names arrive
-    whole; only the head of a call with an id may bring one in pieces. The same name again is another call only when
-    the first call is complete and the piece begins anew.
-    """
-    begins = arguments.lstrip().startswith("{")
-    if theirs and call.theirs and theirs != call.theirs:
-        if name == call.name:
-            return begins or not call.pieces or call.complete
-        return bool(name) or (bool(arguments.strip()) and call.complete)
-    if not name or not call.name:
-        return call.again and begins
-    if apart:
-        return True
-    if name != call.name:
-        in_pieces = not theirs and call.theirs and call.index is not None and not call.pieces
-        return not (in_pieces or theirs == call.theirs != "")
-    return begins and call.complete and not (_is_void(call) and theirs == call.theirs != "")
-
-
-def _restated(call: Segment, arguments: str) -> bool:
-    """True when ``arguments`` are all of the call's, said again in any spelling."""
-    if not arguments or not call.pieces:
-        return False
-    if arguments == call.pieces[0] and len(call.pieces) == 1:
-        return True
-    return arguments.lstrip().startswith("{") and call.complete and _object(arguments) == _object("".join(call.pieces))
-
-
-def _is_void(call: Segment) -> bool:
-    return len(call.pieces) == 1 and call.pieces[0].strip() == "{}"
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _id(piece: Mapping[str, Any]) -> str:
