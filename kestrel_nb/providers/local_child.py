@@ -34,6 +34,11 @@ class Weights:
     context: int
     threads: int
 
+    @property
+    def name(self) -> str:
+        """The path as it can stand in a line of text."""
+        return on_one_line(self.path)
+
 
 class Child:
     """One running process. Its messages are read by one thread; anyone may send."""
@@ -103,6 +108,11 @@ class Child:
             return f"its process was ended by {_signal_name(-status)}"
         lines = text.strip().splitlines()
         return lines[-1].strip() if lines else f"its process ended with status {status}"
+
+
+def on_one_line(path: str) -> str:
+    """``path`` with what can't be printed spelled out: a line break, half of a surrogate pair."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in path)
 
 
 def _signal_name(number: int) -> str:

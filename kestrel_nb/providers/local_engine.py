@@ -53,6 +53,7 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._child: Child | None = None
         self._current: _Job | None = None
+        self._loading = False
         self._closed = False
 
     async def chunks(
@@ -60,8 +61,9 @@ class Engine:
     ) -> AsyncGenerator[Mapping[str, Any], None]:
         """The chunks of the answer to ``body``, as llama.cpp's server streams them.
 
-        Closing this generator, cancelling the task, and cancelling ``signal`` stop the work within one chunk, or take
-        the request out of the queue. Raises ModelRequestError and CancelledByUser.
+        Closing this generator, cancelling the task, and cancelling ``signal`` stop the work within one chunk, end a
+        process that is still loading, or take the request out of the queue. Raises ModelRequestError and
+        CancelledByUser.
         """
         job = _Job(body)
         dispose = signal.on_cancel(lambda: job.tell(CancelledByUser(signal.reason))) if signal else None
@@ -100,7 +102,11 @@ class Engine:
         """Stop ``job`` wherever it is."""
         job.cancelled = True
         with self._lock:
-            if self._current is job and self._child is not None:
+            if self._current is not job or self._child is None:
+                return
+            if self._loading:  # it hears nothing, and may need minutes or all the memory there is
+                self._child.kill()
+            else:
                 self._child.send({"cancel": job.number})
 
     # ---- the thread -------------------------------------------------------------------------------------------
@@ -117,12 +123,12 @@ class Engine:
                 self._end_child()
             finally:
                 with self._lock:
-                    self._current = None
+                    self._current, self._loading = None, False
 
     def _answer(self, job: _Job) -> None:
-        child = self._loaded()
+        child = self._loaded(job)
         with self._lock:
-            job.number, self._current = next(_numbers), job
+            job.number = next(_numbers)
         if job.cancelled:
             return
         child.send({"id": job.number, "body": job.body})
@@ -132,7 +138,7 @@ class Engine:
                 return
             if "chunk" in message and not job.cancelled:
                 job.tell(message["chunk"])
-        text = f'the process with "{self._weights.path}" broke off: {child.last_words()}'
+        text = f'the process with "{self._weights.name}" broke off: {child.last_words()}'
         raise ModelRequestError(text, code="local_model_ended")
 
     def _end_child(self) -> None:
@@ -141,18 +147,26 @@ class Engine:
         if child is not None:
             child.close()
 
-    def _loaded(self) -> Child:
-        """The process with the model loaded, started now unless it runs. Raises ModelRequestError."""
-        if self._child is not None and self._child.alive:
-            return self._child
-        self._end_child()
+    def _loaded(self, job: _Job) -> Child:
+        """The process with the model loaded, started for ``job`` unless it runs. Raises ModelRequestError."""
         with self._lock:
-            if self._closed:
-                raise CancelledByUser("this process is ending")
-            child = self._child = Child(self._weights)
+            self._current = job
+            if self._child is not None and self._child.alive:
+                return self._child
+        self._end_child()
+        child = self._started(job)
         for message in child.messages():
             if "ready" in message:
+                self._loading = False
                 return child
         raise ModelRequestError(
-            f'llama.cpp can\'t load "{self._weights.path}": {child.last_words()}', code="local_model_not_loaded"
+            f'llama.cpp can\'t load "{self._weights.name}": {child.last_words()}', code="local_model_not_loaded"
         )
+
+    def _started(self, job: _Job) -> Child:
+        with self._lock:
+            if self._closed or job.cancelled:
+                raise CancelledByUser("nobody waits for the model any more")
+            self._loading = True
+            self._child = Child(self._weights)
+            return self._child

@@ -20,6 +20,7 @@ TEXT_CHARS: Final = 300  # of one text argument
 ANSWER_CHARS: Final = 2000
 ITEMS: Final = 8  # of a list
 DEPTH: Final = 4  # of arguments inside arguments
+BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 OPTIONAL: Final = 2  # optional arguments that are offered: a small model fills in what it sees
 # A small model falls into saying one sentence for ever. DRY makes the next word of a repetition the less likely the
 # longer it is already; it looks at the last words alone, so that a result may still be quoted.
@@ -170,22 +171,41 @@ def _first_sentence(text: str) -> str:
 # ---- schemas ------------------------------------------------------------------------------------------------------
 
 
+# The words of JSON Schema that are read here, and what they hold. Tools come from plugins and servers of others.
+_KINDS: Final[Mapping[str, Any]] = {
+    "type": (str, list),
+    "properties": Mapping,
+    **dict.fromkeys(("required", "enum", "anyOf", "oneOf", "allOf", "examples"), (list, tuple)),
+    **dict.fromkeys(("maxLength", "maxItems"), int),
+    **dict.fromkeys(BOUNDS, (int, float)),
+}
+
+
 def _call_schema(tool: ToolSchema) -> dict[str, Any]:
     return _object({"tool": {"const": tool.name}, "arguments": bounded(tool.parameters)})
 
 
 def bounded(schema: JsonObject) -> dict[str, Any]:
-    """The part of ``schema`` that a sampler can enforce, with an end to every text, list and object."""
-    return _bounded(schema, schema, DEPTH)
+    """What a sampler can enforce of ``schema``, that of a tool's arguments; every text, list and object has an end."""
+    return _bounded(_top(schema), schema, DEPTH)
+
+
+def _top(schema: JsonObject) -> JsonObject:
+    """``schema`` as that of an object, whatever else it says."""
+    found = _resolved(schema, schema)
+    return {
+        "type": "object",
+        **{key: found[key] for key in ("properties", "required", "anyOf", "oneOf") if key in found},
+    }
 
 
 def _bounded(schema: Any, root: JsonObject, depth: int) -> dict[str, Any]:
     schema = _resolved(schema, root)
-    for choice in ("anyOf", "oneOf"):
-        if schema.get(choice) and depth:
-            return {"anyOf": [_bounded(each, root, depth - 1) for each in schema[choice]]}
     kind = schema.get("type")
-    if isinstance(kind, list):
+    choices = _choices(schema, root) if depth else []
+    if choices:
+        return {"anyOf": [_bounded(each, root, depth - 1) for each in choices]}
+    if isinstance(kind, list) and "enum" not in schema:
         return {"anyOf": [_bounded({**schema, "type": each}, root, depth) for each in kind]}
     if "enum" in schema or "const" in schema:
         return {key: schema[key] for key in ("enum", "const") if key in schema}
@@ -194,33 +214,57 @@ def _bounded(schema: Any, root: JsonObject, depth: int) -> dict[str, Any]:
     if kind == "array":
         items = _bounded(schema.get("items", {}), root, depth - 1) if depth else _text(TEXT_CHARS)
         return {"type": "array", "items": items, "maxItems": min(ITEMS, schema.get("maxItems", ITEMS))}
-    if kind in ("integer", "number", "boolean", "null"):
+    if kind == "integer":
+        return {"type": kind, **{key: schema[key] for key in BOUNDS if isinstance(schema.get(key), int)}}
+    if kind in ("number", "boolean", "null"):
         return {"type": kind}
     return _text(min(TEXT_CHARS, schema.get("maxLength", TEXT_CHARS)))
 
 
+def _choices(schema: JsonObject, root: JsonObject) -> list[JsonObject]:
+    """The alternatives in ``schema``. Beside properties they only say which of those go together."""
+    if "properties" in schema:
+        return []
+    given = {"type": schema["type"]} if "type" in schema else {}
+    return [{**given, **_resolved(each, root)} for each in schema.get("anyOf") or schema.get("oneOf") or ()]
+
+
 def _bounded_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[str, Any]:
     properties: JsonObject = schema.get("properties", {}) if depth else {}
-    required = [name for name in schema.get("required", ()) if name in properties]
+    required = _required(schema, properties)
     optional = [name for name in properties if name not in required][:OPTIONAL]
     kept = {name: _bounded(properties[name], root, depth - 1) for name in properties if name in {*required, *optional}}
     return _object(kept, required)
 
 
-def _resolved(schema: Any, root: JsonObject, depth: int = DEPTH) -> JsonObject:
-    """``schema`` behind its references into ``root``; {} for what is no schema, or refers in a circle."""
+def _resolved(schema: Any, root: JsonObject) -> JsonObject:
+    """``schema`` behind its references into ``root``, without what is not as JSON Schema has it; perhaps {}."""
+    return {key: value for key, value in _followed(schema, root, DEPTH).items() if _is_usual(key, value)}
+
+
+def _is_usual(key: str, value: Any) -> bool:
+    kind = _KINDS.get(key)
+    return kind is None or (isinstance(value, kind) and value not in ([], ()))
+
+
+def _followed(schema: Any, root: JsonObject, depth: int) -> JsonObject:
+    """``schema`` behind its references; {} for what is no schema, or refers in a circle."""
     for _ in range(DEPTH):
         if not isinstance(schema, Mapping):
             return {}
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             # One schema in an allOf is the way to add a word to a reference.
-            parts = [_resolved(part, root, depth - 1) for part in schema.get("allOf", ())[:1] if depth]
+            parts = [_followed(part, root, depth - 1) for part in (schema.get("allOf") or ())[:1] if depth]
             return {**parts[0], **schema} if parts else schema
         schema = root
         for step in reference.removeprefix("#/").split("/"):
             schema = schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, Mapping) else None
     return {}
+
+
+def _required(schema: JsonObject, properties: JsonObject) -> list[str]:
+    return [name for name in schema.get("required", ()) if isinstance(name, str) and name in properties]
 
 
 def _object(properties: JsonObject, required: Sequence[str] | None = None) -> dict[str, Any]:
@@ -237,7 +281,8 @@ def _text(chars: int) -> dict[str, Any]:
 
 def example(parameters: JsonObject) -> dict[str, Any]:
     """Arguments that fit ``parameters``: those that are required."""
-    return _example_object(parameters, parameters, DEPTH)
+    found = _example("", _top(parameters), parameters, DEPTH + 1)
+    return found if isinstance(found, dict) else {}
 
 
 def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
@@ -248,8 +293,8 @@ def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
     for listed in ("examples", "enum"):
         if schema.get(listed):
             return schema[listed][0]
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if choices and depth:
+    choices = _choices(schema, root) if depth else []
+    if choices:
         return _example(name, choices[0], root, depth - 1)
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
@@ -257,14 +302,22 @@ def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
         return [_example(name, schema.get("items", {}), root, depth - 1)] if depth else []
     if kind == "object":
         return _example_object(schema, root, depth - 1) if depth else {}
-    plain = {"integer": max(3, schema.get("minimum", 3)), "number": 1.5, "boolean": True, "null": None}
+    if kind in ("integer", "number"):
+        return _example_number(schema, 3 if kind == "integer" else 1.5)
+    plain = {"boolean": True, "null": None}
     return plain[kind] if kind in plain else _example_text(name)
+
+
+def _example_number(schema: JsonObject, usual: float) -> float:
+    """``usual`` within the bounds of ``schema``, as far as there are any."""
+    least: float = max(schema.get("minimum", usual), schema.get("exclusiveMinimum", usual - 1) + 1)
+    most: float = min(schema.get("maximum", least), schema.get("exclusiveMaximum", least + 1) - 1)
+    return min(least, most)
 
 
 def _example_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[str, Any]:
     properties: JsonObject = schema.get("properties", {})
-    names = [name for name in schema.get("required", ()) if name in properties]
-    return {name: _example(name, properties[name], root, depth) for name in names}
+    return {name: _example(name, properties[name], root, depth) for name in _required(schema, properties)}
 
 
 def _example_text(name: str) -> str:

@@ -31,7 +31,8 @@ def main(path: str, context: int, threads: int) -> None:
     try:
         server = load(path, context, threads)
     except Exception as error:
-        tell(answers, {"failed": str(error)})
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
         os._exit(1)
     tell(answers, {"ready": True})
     while True:

@@ -218,6 +218,19 @@ async def test_a_prompt_that_is_being_read_can_be_stopped_too(model: LocalModel)
     assert await asyncio.wait_for(model.generate(asking("Say hello.")), SOON_S)
 
 
+async def test_stop_while_it_loads_ends_its_process() -> None:
+    model, signal, others = LocalModel("smollm2", context=576), CancelSignal(), set(workers())
+    first = asyncio.create_task(model.generate(asking("Say hello.", signal=signal)))
+    await asyncio.sleep(0.01)  # now the process is being started, by a thread
+    until(lambda: bool(set(workers()) - others))
+    (pid,) = set(workers()) - others
+    signal.cancel("the wrong model")
+    with pytest.raises(CancelledByUser, match="the wrong model"):
+        await asyncio.wait_for(first, 5)
+    until(lambda: pid not in workers())
+    assert (await asyncio.wait_for(model.generate(asking("Say hello.")), SOON_S)).content
+
+
 async def test_a_request_that_waits_its_turn_can_be_cancelled(model: LocalModel) -> None:
     heard, signal = asyncio.Event(), CancelSignal()
     first = asyncio.create_task(model.generate(asking("A story.", max_tokens=60), lambda delta: heard.set()))
@@ -380,7 +393,47 @@ async def test_a_path_that_is_no_file(name: str, words: str, tmp_path: Path) -> 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"context": "4096"}, {"max_tools": 0}, {"context": 10}])
+@pytest.mark.parametrize("path", ["", " ", "a\0b.gguf", 3, ["a.gguf"]])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(UsageError, match="a local model is the path of a GGUF file") as caught:
+        LocalModel(path)
+    assert "\0" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("two\nlines", r"two\nlines"), ("half\udcff", r"half\udcff")])
+async def test_a_path_that_cant_be_printed_is_spelled_out(name: str, shown: str, tmp_path: Path) -> None:
+    model = LocalModel(tmp_path / f"{name}.gguf")
+    with pytest.raises(UsageError) as caught:
+        await model.generate(asking("hello"))
+    assert f'there is no file "{tmp_path}/{shown}.gguf";' in str(caught.value)
+    assert (model.info.id, model.info.label) == (f"local:{tmp_path}/{shown}.gguf", f"{shown} (on this machine)")
+    (tmp_path / f"{name}.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelRequestError) as caught_later:
+        await model.generate(asking("hello"))
+    assert f'can\'t load "{tmp_path}/{shown}.gguf": ' in str(caught_later.value)
+
+
+async def test_a_path_may_have_any_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / 'my möd el\'s 🐦 "q".gguf'
+    path.write_bytes(b"GGUF")
+    for given in (path, f"~/{path.name}", os.fsencode(path)):
+        with pytest.raises(ModelRequestError, match="can't load") as caught:  # the file was found
+            await LocalModel(given).generate(asking("hello"))
+        assert f'"{path}": failed to read header' in str(caught.value)
+    path.unlink()
+    path.symlink_to(weights())
+    assert (await LocalModel(f"~/{path.name}", context=1024).generate(asking("Say hello."))).content
+
+
+async def test_a_size_that_llama_cpp_does_not_take_is_told() -> None:
+    with pytest.raises(ModelRequestError, match=r"can't load .*: value too large"):
+        await LocalModel("smollm2", context=2**40).generate(asking("hello"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"threads": 0}, {"context": "4096"}, {"max_tools": 0}, {"context": 10}, {"threads": True}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         LocalModel("smollm2", **wrong)

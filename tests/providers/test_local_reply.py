@@ -115,6 +115,27 @@ SCHEMAS: list[dict[str, Any]] = [
             "Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]},
         },
     },
+    {},
+    {"$ref": "#/$defs/It", "$defs": {"It": {"properties": {'größe "x" 🐦': {"type": "boolean"}}, "required": []}}},
+    {
+        "properties": {name: {"type": "string"} for name in "ab"},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+        "required": ["a"],
+    },
+    {
+        "oneOf": [{"$ref": "#/$defs/A"}, {"properties": {"b": {"type": "number"}}, "required": ["b"]}],
+        "$defs": {"A": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
+    },
+    {
+        "type": "object",
+        "properties": {
+            "high": {"type": "integer", "minimum": 1000, "maximum": 1002},
+            "low": {"type": ["integer", "null"], "exclusiveMaximum": -7},
+            "part": {"type": "number", "exclusiveMinimum": 10},
+            "mixed": {"type": ["string", "null"], "enum": [None, "ä"]},
+        },
+        "required": ["high", "low", "part", "mixed"],
+    },
     {"type": "object", "properties": {"loop": {"$ref": "#/properties/loop"}, "odd": True, "none": {"$ref": "#/x"}}},
 ]
 
@@ -131,6 +152,37 @@ def unbounded(schema: Any) -> list[Any]:
         or (schema.get("type") == "object" and schema.get("additionalProperties") is not False)
     )
     return [*([schema] if bad else []), *(found for each in schema.values() for found in unbounded(each))]
+
+
+ODD: list[dict[str, Any]] = [
+    {"type": "object", "properties": None, "required": None},
+    {
+        "type": "object",
+        "properties": {"a": {"enum": []}, "b": {"anyOf": []}, "c": {"type": []}},
+        "required": ["a", [], 3],
+    },
+    {"type": "string"},
+    {"enum": ["a text"]},
+    {
+        "type": "object",
+        "properties": {
+            "number": {"type": "integer", "minimum": None, "maximum": "9"},
+            "text": {"type": "string", "maxLength": None},
+            "list": {"type": "array", "maxItems": None, "items": [{"type": "integer"}]},
+            "strange": {"type": ["strange", 7, {}]},
+            "shut": False,
+        },
+        "required": ["number", "text", "list", "strange", "shut", "nowhere"],
+    },
+]
+
+
+@pytest.mark.parametrize("schema", ODD)
+def test_a_schema_that_is_none_offers_what_can_be_read_of_it(schema: dict[str, Any]) -> None:
+    small = bounded(schema)
+    assert small["type"] == "object"
+    assert unbounded(small) == []
+    assert validate_arguments(small, example(schema)) == []
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
