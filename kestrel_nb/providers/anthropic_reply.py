@@ -26,6 +26,12 @@ FINISH: Final = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
+    # of servers that translate from another format
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    "error": "error",
 }
 KNOWN: Final = frozenset(("text", "thinking", "redacted_thinking", "tool_use"))
 # What each kind of piece adds to its block; the key of the text is also that of the block. A piece, or a block, whose
@@ -83,7 +89,7 @@ def response_of(
     blocks: list[Block], stop_reason: str, details: Mapping[str, Any], usage: Mapping[str, Any], stamp: str
 ) -> CompletionResponse:
     """The reply that ``blocks`` are. Raises ModelRequestError for one that can't be kept."""
-    word = FINISH.get(stop_reason, stop_reason)
+    word = FINISH.get(stop_reason.lower(), stop_reason)
     cut = word not in ("", "stop", "tool_calls")
     try:
         parts = [part for block in blocks if (part := _part(block, cut)) is not None]

@@ -32,7 +32,8 @@ from .wire import broken
 API: Final = "gemini"
 SIGNATURE: Final = "thoughtSignature"
 
-_LENGTH: Final = frozenset(("MAX_TOKENS", "CONTINUATION"))
+# The last of each set is the word of servers that translate from another format.
+_LENGTH: Final = frozenset(("MAX_TOKENS", "CONTINUATION", "LENGTH"))
 _FILTERED: Final = frozenset(
     (
         "SAFETY",
@@ -43,6 +44,7 @@ _FILTERED: Final = frozenset(
         "SPII",
         "MODEL_ARMOR",
         "ESCALATION",
+        "CONTENT_FILTER",
     )
 )
 _FAILED: Final = frozenset(
@@ -53,6 +55,7 @@ _FAILED: Final = frozenset(
         "MALFORMED_RESPONSE",
         "MISSING_THOUGHT_SIGNATURE",
         "OTHER",
+        "ERROR",
     )
 )
 _MALFORMED: Final = "MALFORMED_FUNCTION_CALL"

@@ -208,6 +208,26 @@ def test_arguments_of_a_call_that_never_began_are_no_answer(piece: dict[str, Any
     )
 
 
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("MAX_TOKENS", "length"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("tool_calls", "tool_calls"),
+        ("END_TURN", "tool_calls"),
+        (None, "tool_calls"),
+        ("Something_new", "tool_calls"),
+    ],
+)
+def test_reasons_in_the_words_of_servers_that_translate(word: str | None, reason: str) -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"x": 1}}
+    begun = {"type": "content_block_start", "index": 0, "content_block": use}
+    response = read(events(begun, {"type": "message_delta", "delta": {"stop_reason": word}}, STOP))[1]
+    assert isinstance(response, CompletionResponse)
+    assert response.finish_reason == reason
+
+
 def test_whole_replies() -> None:
     content = [
         {"type": "thinking", "thinking": "hm", "signature": "s"},

@@ -96,7 +96,14 @@ def test_a_malformed_call_is_worth_another_try() -> None:
 
 @pytest.mark.parametrize(
     "finish",
-    ["OTHER", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
+    [
+        "OTHER",
+        "error",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+    ],
 )
 def test_a_finish_that_is_a_failure(finish: str) -> None:
     found = played(WIRE, stream(chunk({"text": "a"}), chunk({"functionCall": {"name": "look"}}, finish=finish)))
@@ -113,6 +120,8 @@ def test_a_finish_that_is_a_failure(finish: str) -> None:
         ("SOMETHING_NEW", "SOMETHING_NEW", "tool_calls"),
         ("MAX_TOKENS", "length", "length"),
         ("CONTINUATION", "length", "length"),
+        ("length", "length", "length"),
+        ("CONTENT_FILTER", "content_filter", "content_filter"),
         *((word, "content_filter", "content_filter") for word in ("SAFETY", "RECITATION", "SPII", "IMAGE_SAFETY")),
     ],
 )
