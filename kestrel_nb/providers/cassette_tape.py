@@ -116,7 +116,7 @@ class Tape:
         """Why no reply is left for ``now``: the first difference from the nearest recorded request, in words."""
         if known := self._recorded.get(now.key, 0):
             times = "once" if known == 1 else f"{known} times"
-            again = "naming the cassette again plays it from the beginning"
+            again = "%kestrel replay PATH plays it from the beginning again"
             return f"this request was recorded {times} and was played as often; {again}"
         if self._requests.was_not_answered(now):
             return not_answered(now)

@@ -106,7 +106,7 @@ class ImageDescribe:
         context.progress(f"asking {model.info.id}")
         try:
             async with asyncio.timeout(MODEL_S):
-                text = await _described(model, image, _prompt(args), context)
+                text = await _described(self._models.to_ask(model.info.id), image, _prompt(args), context)
         except CancelledByUser:
             raise
         except TimeoutError:
