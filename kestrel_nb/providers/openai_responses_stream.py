@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..protocol.messages import ReasoningPart, TextPart, ToolCallPart, new_id
@@ -11,6 +10,7 @@ from ..runtime.models import CompletionResponse, TokenDelta
 from .event_parser import EventParser, Whole, argument_text, count_of, object_of, objects_of, str_of
 from .forms import error_in, texts_of, unwrapped
 from .openai_responses_reply import failure, parts_of, response_of, typed
+from .openai_responses_slot import Slot, best_of, contents_of, keys_of, new_slot, same
 
 # The kind of piece that an event brings. Events of the second kind tell the whole again, in the field that is named.
 _PIECES: Final = {
@@ -38,46 +38,7 @@ _ENDS: Final = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-
-
-@dataclass(slots=True)
-class _Slot:
-    """One item as it arrives: ``item`` is what was announced, and then what was finished.
-
-    ``pieces`` are those of text, refusal, reasoning and arguments, each kind by the number of its part.
-    """
-
-    item: Mapping[str, Any]
-    call_id: str
-    index: Any = None
-    announced: bool = True
-    closed: bool = False
-    named: bool = False
-    shown: bool = False
-    pieces: dict[tuple[str, int], list[str]] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> Any:
-        """The type of the item."""
-        return self.item.get("type")
-
-    def joined(self, kind: str) -> str:
-        """All pieces of ``kind`` as one text."""
-        return "".join(piece for (of, _), pieces in self.pieces.items() if of == kind for piece in pieces)
-
-    def whole(self) -> Mapping[str, Any]:
-        """The finished item; what it does not say, or one that was never finished, is made of its pieces."""
-        if self.kind == "function_call":
-            said, streamed = argument_text(self.item.get("arguments"), absent=""), self.joined("arguments")
-            first, second = (said, streamed) if self.closed else (streamed, said)
-            return {**self.item, "call_id": self.call_id, "arguments": first if first.strip() else second}
-        if self.kind == "reasoning" and not self.closed and (text := self.joined("reasoning")):
-            return {**self.item, "summary": [{"type": "summary_text", "text": text}]}
-        if self.kind == "message" and not (self.closed and any(text for _, text in texts_of(self.item.get("content")))):
-            texts = [{"type": "output_text", "text": text, "annotations": []} for text in [self.joined("text")] if text]
-            refusals = [{"type": "refusal", "refusal": text} for text in [self.joined("refusal")] if text]
-            return {**self.item, "content": [*texts, *refusals]} if texts or refusals else self.item
-        return self.item
+_FATAL: Final = ("response.error", *_ENDS)  # other events may tell of a failure that the reply outlives
 
 
 class ResponsesParser(EventParser):
@@ -92,8 +53,8 @@ class ResponsesParser(EventParser):
 
     def __init__(self, stamp: str, whole: Whole) -> None:
         super().__init__(stamp, whole)
-        self._slots: list[_Slot] = []
-        self._by_key: dict[str | int, _Slot] = {}
+        self._slots: list[Slot] = []
+        self._by_key: dict[str | int, Slot] = {}
         self._end: Mapping[str, Any] | None = None
 
     @property
@@ -108,7 +69,7 @@ class ResponsesParser(EventParser):
         kind = str_of(event.get("type"))
         if not kind and isinstance(event.get("output"), list):  # a whole reply in one event
             return self._ended(event, "completed")
-        if not kind or kind == "error" or event.get("error"):
+        if kind in ("", "error") or (event.get("error") and (kind in _FATAL or not kind.startswith("response."))):
             self._check(event, kind)
         if kind in _PIECES:
             return self._piece(event, _PIECES[kind], event.get("delta"))
@@ -137,9 +98,9 @@ class ResponsesParser(EventParser):
 
     # ---- items --------------------------------------------------------------------------------------------------
 
-    def _slot(self, event: Mapping[str, Any], kind: str) -> _Slot:
+    def _slot(self, event: Mapping[str, Any], kind: str) -> Slot:
         """The item of type ``kind`` that a piece is about."""
-        keys = _keys(event)
+        keys = keys_of(event)
         for key in keys:
             if (known := self._by_key.get(key)) is not None and known.kind == kind:
                 return known
@@ -150,28 +111,29 @@ class ResponsesParser(EventParser):
         slot.announced = False
         return slot
 
-    def _match(self, item: Mapping[str, Any], index: Any) -> _Slot | None:
+    def _match(self, item: Mapping[str, Any], index: Any) -> Slot | None:
         """The slot that ``item`` finishes. A closed one is only meant when it is said again."""
-        known = self._by_key.get(key) if (key := str_of(item.get("id"))) else None
-        # Nearly always that is it; the rest is for servers whose ids mean little.
-        return (_best(item, index, [known]) if known and not known.closed else None) or _best(item, index, self._slots)
+        known = self._by_key.get(str_of(item.get("id")))
+        if known is not None and not known.closed and best_of(item, index, [known]) is known:
+            return known  # nearly always; the rest is for servers whose ids mean little
+        return best_of(item, index, self._slots)
 
-    def _open(self, item: Mapping[str, Any], event: Mapping[str, Any]) -> _Slot:
-        slot = _Slot(item, str_of(item.get("call_id")) or new_id("call"), event.get("output_index"))
+    def _open(self, item: Mapping[str, Any], event: Mapping[str, Any]) -> Slot:
+        slot = Slot(item, str_of(item.get("call_id")) or new_id("call"), event.get("output_index"))
         self._slots.append(slot)
-        self._by_key |= dict.fromkeys(_keys(event), slot)
+        self._by_key |= dict.fromkeys(keys_of(event), slot)
         return slot
 
     def _added(self, event: Mapping[str, Any]) -> Iterable[TokenDelta]:
         item = typed(object_of(event.get("item")))
         if not item:
             return ()
-        known = (slot for key in _keys(event) if (slot := self._by_key.get(key)) is not None)
+        known = (slot for key in keys_of(event) if (slot := self._by_key.get(key)) is not None)
         early = next((slot for slot in known if not slot.announced and slot.kind == item.get("type")), None)
         if early is None:
             return self._named(self._open(item, event))
         early.item, early.announced = item, True
-        self._by_key |= dict.fromkeys(_keys(event), early)
+        self._by_key |= dict.fromkeys(keys_of(event), early)
         return self._named(early)
 
     def _closed(self, event: Mapping[str, Any]) -> Iterator[TokenDelta]:
@@ -185,14 +147,14 @@ class ResponsesParser(EventParser):
         yield from self._named(slot)
         yield from self._unseen(slot)
 
-    def _named(self, slot: _Slot) -> Iterator[TokenDelta]:
+    def _named(self, slot: Slot) -> Iterator[TokenDelta]:
         """The delta that tells a call's name, once."""
         name = str_of(slot.item.get("name"))
         if slot.kind == "function_call" and name and not slot.named:
             slot.named = True
             yield TokenDelta(call_id=slot.call_id, tool=name)
 
-    def _unseen(self, slot: _Slot) -> Iterator[TokenDelta]:
+    def _unseen(self, slot: Slot) -> Iterator[TokenDelta]:
         """What is shown of a finished item of which no piece was streamed."""
         if slot.shown:
             return
@@ -215,7 +177,7 @@ class ResponsesParser(EventParser):
         slot.pieces.setdefault((kind, _part_number(event)), []).append(text)
         return self._show(slot, kind, text)
 
-    def _show(self, slot: _Slot, kind: str, text: str) -> Iterator[TokenDelta]:
+    def _show(self, slot: Slot, kind: str, text: str) -> Iterator[TokenDelta]:
         slot.shown = True
         shown = self._shown(text, slot.call_id if kind == "arguments" else kind)
         if kind == "arguments" and shown:
@@ -256,32 +218,28 @@ class ResponsesParser(EventParser):
             yield from self._unseen(slot)
         self._end = {**response, "status": known, "output": [slot.whole() for slot in slots]}
 
-    def _output(self, response: Mapping[str, Any]) -> list[_Slot]:
+    def _output(self, response: Mapping[str, Any]) -> list[Slot]:
         """The items of the reply: those that were closed, in the order of their announcement."""
         output = [item for given in objects_of(response.get("output")) if (item := typed(given))]
         closed = [slot for slot in self._slots if slot.closed]
         if not output or (len(closed) == len(self._slots) and len(closed) >= len(output)):
             return self._slots
-        slots: list[_Slot] = []
+        slots: list[Slot] = []
         for index, item in enumerate(output):
             slot = self._known(item, index)
             taken = any(slot is one for one in slots)
-            if taken and _contents(slot.item) != _contents(item):
-                slot, taken = _new_slot(item), False
+            if taken and contents_of(slot.item) != contents_of(item):
+                slot, taken = new_slot(item), False
             if not taken:
                 slots.append(slot)
         return slots
 
-    def _known(self, item: Mapping[str, Any], index: int) -> _Slot:
+    def _known(self, item: Mapping[str, Any], index: int) -> Slot:
         """The slot of ``item`` of the last event: as it was closed before if it was, and under its call id."""
-        key = str_of(item.get("id")) or str_of(item.get("call_id"))
-        slot = self._by_key.get(key) if key else None
-        if (
-            slot is None
-            or slot.kind != item.get("type")
-            or _same(item.get("call_id"), slot.item.get("call_id")) is False
-        ):
-            slot = self._match(item, index) or _new_slot(item)
+        slot = self._by_key.get(str_of(item.get("id")) or str_of(item.get("call_id")))
+        other_call = slot is not None and same(item.get("call_id"), slot.item.get("call_id")) is False
+        if slot is None or other_call or slot.kind != item.get("type"):
+            slot = self._match(item, index) or new_slot(item)
         if not slot.closed:
             slot.item, slot.closed = item, True
         return slot
@@ -290,11 +248,6 @@ class ResponsesParser(EventParser):
         if self._end is None:
             raise self._cut()
         return response_of(self._end, self.stamp)
-
-
-def _new_slot(item: Mapping[str, Any]) -> _Slot:
-    """For an item that only the last event tells."""
-    return _Slot(item, str_of(item.get("call_id")) or new_id("call"), closed=True)
 
 
 def _text(kind: str, piece: Any) -> str:
@@ -307,34 +260,3 @@ def _text(kind: str, piece: Any) -> str:
 
 def _part_number(event: Mapping[str, Any]) -> int:
     return count_of(event.get("content_index")) or count_of(event.get("summary_index"))
-
-
-def _best(item: Mapping[str, Any], index: Any, slots: Iterable[_Slot]) -> _Slot | None:
-    best, most = None, (False, False, False, False)
-    for slot in slots:
-        same_id = _same(item.get("id"), slot.item.get("id"))
-        same_call = _same(item.get("call_id"), slot.item.get("call_id"))
-        if slot.kind != item.get("type") or same_call is False:
-            continue
-        if slot.closed and not ((same_id or same_call) and _contents(slot.item) == _contents(item)):
-            continue
-        marks = (same_id is True, same_call is True, _same(index, slot.index) is True, same_id is None)
-        if marks > most:
-            best, most = slot, marks
-    return best
-
-
-def _same(one: Any, other: Any) -> bool | None:
-    """Whether two keys are the same; None where one of them is missing."""
-    return None if one in (None, "") or other in (None, "") else bool(one == other)
-
-
-def _contents(item: Mapping[str, Any]) -> list[Any]:
-    return [item.get(name) for name in ("name", "arguments", "content", "summary")]
-
-
-def _keys(event: Mapping[str, Any]) -> list[str | int]:
-    """What may name the item of ``event``, the surest first."""
-    item = object_of(event.get("item"))
-    keys = (event.get("item_id"), item.get("id"), item.get("call_id"), event.get("output_index"))
-    return [key for key in keys if key != "" and isinstance(key, (str, int)) and not isinstance(key, bool)]
