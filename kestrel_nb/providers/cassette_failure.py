@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from ..protocol.errors import CodecError, KestrelError, MissingExtraError, ModelRequestError, UsageError
@@ -27,9 +28,10 @@ def is_failure(error: BaseException) -> bool:
 def prepare(error: Exception) -> None:
     """Let ``error`` say the same now as when it is played: without what looks like a key, and with a wait that is
     settled."""
-    error.args = tuple(masked_words(part, ()) if isinstance(part, str) else part for part in error.args)
-    if is_model_request_error(error):
-        error.jitter = round(random.random(), 4)  # type: ignore[attr-defined]
+    with suppress(AttributeError):  # of a class that can't be changed
+        error.args = tuple(masked_words(part, ()) if isinstance(part, str) else part for part in error.args)
+        if is_model_request_error(error):
+            error.jitter = round(random.random(), 4)  # type: ignore[attr-defined]
 
 
 def failure_entry(error: Exception, deltas: Sequence[TokenDelta], places: Places, masker: Masker) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..protocol.suggest import suggestion
 from ..runtime.secrets import looks_like_key
 from .address import Timeouts, checked_base_url, host_of, place_of
 from .keys import KeySource
-from .known import PROVIDERS, Address, address_in_code
+from .known import PROVIDERS, Address, Provider, address_in_code
 from .remote_model import ApiKey as ApiKey
 from .remote_model import RemoteModel as RemoteModel
 from .wire import Wire
@@ -37,7 +37,7 @@ class _VendorModel(RemoteModel, ABC):
     """
 
     api: ClassVar[str]
-    provider: ClassVar[str]
+    vendor: ClassVar[Provider]
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class _VendorModel(RemoteModel, ABC):
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f'{type(self).__name__} wants the model\'s name, such as {type(self).__name__}("name")')
-        known = PROVIDERS[self.provider]
-        address = Address(known, model)
+        vendor = self.vendor
+        address = Address(vendor, model)
         if base_url is not None:
-            address = address_in_code(known, model, checked_base_url(base_url))
-        url, own = address.base_url, address.base_url == known.base_url
+            address = address_in_code(vendor, model, checked_base_url(base_url))
+        url, own = address.base_url, address.base_url == vendor.base_url
         stamp = self.api if own else f"{self.api}@{host_of(url)}"
         wire = self._checked_wire(wire_options)(model, stamp=stamp, extra_body=extra_body, **wire_options)
-        provider = provider or self.provider
+        provider = provider or vendor.name
         super().__init__(
             model,
             wire=wire,
@@ -79,7 +79,7 @@ class _VendorModel(RemoteModel, ABC):
                 supports_images=supports_images,
             ),
             base_url=url,
-            name=provider if own or provider != self.provider else f"the server at {place_of(url)}",
+            name=provider if own or provider != vendor.name else f"the server at {place_of(url)}",
             api_key=_key_of(api_key, address, headers or {}),
             headers=headers,
             transport=transport,
@@ -120,7 +120,7 @@ class OpenAIChatModel(_VendorModel):
     """Chat Completions, of OpenAI or of one of the many servers that speak it."""
 
     api = "openai-chat"
-    provider = "openai"
+    vendor = PROVIDERS["openai"]
 
     def _wire_class(self) -> Callable[..., Wire]:
         from .openai_chat import OpenAIChatWire
@@ -132,7 +132,7 @@ class OpenAIResponsesModel(_VendorModel):
     """OpenAI Responses."""
 
     api = "openai-responses"
-    provider = "openai-responses"
+    vendor = PROVIDERS["openai-responses"]
 
     def _wire_class(self) -> Callable[..., Wire]:
         from .openai_responses import OpenAIResponsesWire
@@ -144,7 +144,7 @@ class AnthropicModel(_VendorModel):
     """Anthropic Messages."""
 
     api = "anthropic"
-    provider = "anthropic"
+    vendor = PROVIDERS["anthropic"]
 
     def _wire_class(self) -> Callable[..., Wire]:
         from .anthropic import AnthropicWire
@@ -156,7 +156,7 @@ class GeminiModel(_VendorModel):
     """Google Gemini."""
 
     api = "gemini"
-    provider = "gemini"
+    vendor = PROVIDERS["gemini"]
 
     def _wire_class(self) -> Callable[..., Wire]:
         from .gemini import GeminiWire
@@ -168,7 +168,7 @@ class OllamaModel(_VendorModel):
     """Ollama, on this machine by default."""
 
     api = "ollama"
-    provider = "ollama"
+    vendor = PROVIDERS["ollama"]
 
     def _wire_class(self) -> Callable[..., Wire]:
         from .ollama import OllamaWire

@@ -391,7 +391,7 @@ async def test_without_a_key_plain_http_goes_anywhere() -> None:
 
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 async def test_a_model_made_in_code_is_where_the_environment_says(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = PROVIDERS[make.provider]
+    known = make.vendor
     for variable in known.key_variables:
         monkeypatch.setenv(variable, VENDOR)
     for variable in known.url_variables:
