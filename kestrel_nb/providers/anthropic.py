@@ -11,8 +11,7 @@ from ..protocol.messages import ChatMessage, ToolResultPart
 from ..protocol.sessions import ModelInfo
 from ..runtime.models import CompletionRequest, CompletionResponse
 from .anthropic_blocks import (
-    IMAGE_TYPES,
-    IMAGES_TOLD,
+    IMAGES,
     begun_on_server,
     block_of,
     ended_on_server,
@@ -34,7 +33,6 @@ from .encoding import (
     newest_images,
 )
 from .event_parser import count_of, object_of, objects_of, str_of
-from .images import check_image
 from .wire import WireRequest
 
 _VERSION: Final = {"anthropic-version": "2023-06-01"}  # the one version that Anthropic's reference names
@@ -147,7 +145,7 @@ class AnthropicWire:
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for a new image that the format can't carry."""
         for image in newest_images(request.messages):
-            check_image(image, IMAGE_TYPES, IMAGES_TOLD)
+            IMAGES.check(image)
         turns = self._turns.of(request.messages)
         fields = {
             "model": json_bytes(self._model),

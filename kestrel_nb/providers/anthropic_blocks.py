@@ -12,10 +12,13 @@ from ..protocol.messages import ImagePart, OpaquePart, Part, ReasoningPart, Text
 from .anthropic_reply import API
 from .encoding import argument_bytes, json_bytes, json_object, sent_name
 from .event_parser import object_of, str_of
-from .images import base64_image, words_for
+from .images import TakenImages, base64_image
 
-IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
-IMAGES_TOLD: Final = "Anthropic takes PNG, JPEG, GIF and WebP images"
+IMAGES: Final = TakenImages(
+    types=frozenset(("image/png", "image/jpeg", "image/gif", "image/webp")),
+    addresses=("https://",),
+    told="Anthropic takes PNG, JPEG, GIF and WebP images as data or by an https address",
+)
 
 _OURS: Final = frozenset((UNKNOWN, "type", "id", "name", "input", "text", "thinking"))
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -109,7 +112,7 @@ def ended_on_server(part: Part) -> str:
 
 def _image_or_word(part: ImagePart) -> dict[str, Any]:
     """An image; one that can't be sent, of a tool or from before, is only mentioned."""
-    if words := words_for(part, IMAGE_TYPES):
+    if words := IMAGES.words_for(part):
         return {"type": "text", "text": words}
     media_type, data = base64_image(part)
     if data is None:

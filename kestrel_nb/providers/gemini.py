@@ -24,9 +24,8 @@ from .encoding import (
     object_schema,
 )
 from .event_parser import count_of, objects_of, read_json, str_of
-from .gemini_contents import IMAGE_TYPES, IMAGES_TOLD, Contents, encoded, sent_name
+from .gemini_contents import IMAGES, Contents, encoded, sent_name
 from .gemini_stream import API, GeminiParser, whole_reply
-from .images import check_image
 from .wire import WireRequest, broken
 
 BASE_PATH: Final = "/v1beta/"
@@ -63,7 +62,7 @@ class GeminiWire:
     def encode(self, request: CompletionRequest, *, stream: bool) -> WireRequest:
         """The request as it is sent. Raises UsageError for a new image, or a tool's name, that the format can't say."""
         for image in newest_images(request.messages):
-            check_image(image, IMAGE_TYPES, IMAGES_TOLD)
+            IMAGES.check(image)
         contents = self._joined.of(request.messages)
         fields: dict[str, bytes] = {}
         if contents.system:

@@ -20,12 +20,15 @@ from ..protocol.messages import (
 from .encoding import argument_bytes, json_array, json_bytes, json_object
 from .event_parser import str_of
 from .gemini_stream import SIGNATURE
-from .images import base64_image, words_for
+from .images import TakenImages, base64_image
 
 # A call has to follow a turn of the person; a conversation that begins otherwise gets this before it.
 BEGINNING: Final = b'{"text":"(The conversation goes on.)"}'
-IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"))
-IMAGES_TOLD: Final = "Gemini takes PNG, JPEG, WebP and HEIC images"
+IMAGES: Final = TakenImages(
+    types=frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")),
+    addresses=("https://", "http://", "gs://"),
+    told="Gemini takes PNG, JPEG, WebP and HEIC images as data or by a web address",
+)
 NO_SIGNATURE: Final = "skip_thought_signature_validator"  # Google's own word for a call that it did not write
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
@@ -150,7 +153,7 @@ def said_parts(parts: tuple[Part, ...]) -> Iterator[bytes]:
 
 def image_or_words(part: ImagePart) -> dict[str, Any]:
     """An image; one from before that can't be sent is only mentioned."""
-    words = words_for(part, IMAGE_TYPES)
+    words = IMAGES.words_for(part)
     return {"text": words} if words else _image(part)
 
 
@@ -197,7 +200,7 @@ def call(part: ToolCallPart, id: str, signature: Mapping[str, Any]) -> bytes:
 
 def result_fields(part: ToolResultPart) -> bytes:
     """The fields of a result but its id, which only the call knows; images stand in it, or words for them."""
-    words = [words_for(image, IMAGE_TYPES) for image in part.images]
+    words = [IMAGES.words_for(image) for image in part.images]
     text = "\n".join(filter(None, (part.content, *words)))
     fields: dict[str, Any] = {"name": _said_name(part.name), "response": {"error" if part.is_error else "output": text}}
     if images := [_image(image) for image, said in zip(part.images, words, strict=True) if not said]:

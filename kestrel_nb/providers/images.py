@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ..protocol.errors import UsageError
 from ..protocol.messages import ImagePart
@@ -23,16 +24,28 @@ def base64_image(part: ImagePart) -> tuple[str, str | None]:
     return "image/jpeg" if media_type == "image/jpg" else media_type, "".join(data.split())
 
 
-def check_image(part: ImagePart, taken: frozenset[str], told: str) -> None:
-    """Raises UsageError for data of a media type that is not ``taken``; ``told`` says which are."""
-    media_type, data = base64_image(part)
-    if data is not None and media_type not in taken:
-        raise UsageError(f"{told}, not {media_type}; convert the image first")
+@dataclass(frozen=True, slots=True)
+class TakenImages:
+    """The images that a format takes: the media types of data, and how addresses begin. ``told`` says it in words."""
 
+    types: frozenset[str]
+    addresses: tuple[str, ...]
+    told: str
 
-def words_for(part: ImagePart, taken: frozenset[str]) -> str:
-    """What stands in the place of an image whose data are of a type that is not ``taken``; "" for one that is."""
-    media_type, data = base64_image(part)
-    if data is None or media_type in taken:
-        return ""
-    return f"(an image of type {media_type}, which can't be shown to this model)"
+    def check(self, part: ImagePart) -> None:
+        """Raises UsageError for an image that is not taken."""
+        media_type, data = base64_image(part)
+        if data is not None and media_type not in self.types:
+            raise UsageError(f"{self.told}, not {media_type}; convert the image first")
+        if self.words_for(part):
+            raise UsageError(f"{self.told}; download the image and attach its bytes")
+
+    def words_for(self, part: ImagePart) -> str:
+        """What stands in the place of an image that is not taken; "" for one that is."""
+        media_type, data = base64_image(part)
+        if data is None:
+            known = (part.url or "").lower().startswith(self.addresses)
+            return "" if known else "(an image at an address that this model can't read)"
+        return (
+            "" if media_type in self.types else f"(an image of type {media_type}, which can't be shown to this model)"
+        )

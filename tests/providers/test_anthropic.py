@@ -350,3 +350,13 @@ def test_choices_at_the_top_of_a_schema_become_properties_since_the_server_refus
         "required": ["a"],
         "$defs": parameters["$defs"],
     }
+
+
+@pytest.mark.parametrize("url", ["http://example.org/a.png", "data:image/svg+xml,%3Csvg/%3E", "a.png", "gs://a/b.png"])
+def test_an_address_that_the_server_refuses_is_refused_at_once_and_only_mentioned_later(url: str) -> None:
+    image = ImagePart(url=url)
+    with pytest.raises(UsageError, match="download the image and attach its bytes"):
+        body(asked("a", image))
+    sent = body(asked("a", image), said(TextPart(text="b")), asked("c"))["messages"][0]["content"]
+    assert [block["type"] for block in sent] == ["text", "text"]
+    assert "can't read" in sent[1]["text"]

@@ -297,7 +297,7 @@ def test_the_key_stands_in_a_header_and_never_in_the_path() -> None:
 
 def test_an_image_that_gemini_refuses_is_refused_at_once_and_only_mentioned_later() -> None:
     gif = ImagePart(data="R0lGODlh", media_type="image/gif")
-    with pytest.raises(UsageError, match="Gemini takes PNG, JPEG, WebP and HEIC images, not image/gif"):
+    with pytest.raises(UsageError, match=r"Gemini takes PNG, JPEG, WebP and HEIC images .*, not image/gif"):
         body_of(wire(), asked("a", gif))
     drawn = result("c", "drawn", images=(gif, ImagePart(data=PIXEL)))
     contents = body_of(wire(), asked("a", gif), said(call("c", arguments={})), drawn, asked("b"))["contents"]
@@ -309,3 +309,16 @@ def test_an_image_that_gemini_refuses_is_refused_at_once_and_only_mentioned_late
 def test_jpg_is_another_word_for_jpeg() -> None:
     (part,) = body_of(wire(), asked(ImagePart(data="/9j/", media_type="image/jpg")))["contents"][0]["parts"]
     assert part["inlineData"]["mimeType"] == "image/jpeg"
+
+
+@pytest.mark.parametrize("url", ["data:image/png,x", "a.png", "file:///a.png"])
+def test_an_image_without_an_address_on_the_web_is_refused_at_once_and_only_mentioned_later(url: str) -> None:
+    image = ImagePart(url=url)
+    with pytest.raises(UsageError, match="download the image and attach its bytes"):
+        body_of(wire(), asked("a", image))
+    contents = body_of(
+        wire(), asked(image), said(call("c", arguments={})), result("c", "d", images=(image,)), asked("b")
+    )
+    words = {"text": "(an image at an address that this model can't read)"}
+    assert contents["contents"][0]["parts"] == [words]
+    assert contents["contents"][2]["parts"] == [answered(f"d\n{words['text']}"), {"text": "b"}]
