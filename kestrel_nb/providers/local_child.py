@@ -45,6 +45,7 @@ class Child:
 
     def __init__(self, weights: Weights) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the process runs)
+        self._earlier = 0  # bytes of errors before the last message: of requests that are over
         self._splitter = JsonLineSplitter()
         self._lines: list[bytes] = []
         self._sending = threading.Lock()  # a long line is written in pieces
@@ -65,6 +66,7 @@ class Child:
         rest = json.dumps(message).encode("ascii") + b"\n"
         assert self._process.stdin is not None
         with self._sending, suppress(OSError, ValueError):
+            self._earlier = os.fstat(self._errors.fileno()).st_size
             while rest:
                 rest = rest[self._process.stdin.write(rest) or 0 :]
 
@@ -98,7 +100,7 @@ class Child:
             self._process.wait(END_S)
         self._process.kill()
         status = self._process.wait()
-        self._errors.seek(0)
+        self._errors.seek(self._earlier)
         text = self._errors.read(ERROR_BYTES).decode("utf-8", "replace")
         self.close()
         found = _LOGGED.search(text)

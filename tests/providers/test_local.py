@@ -247,6 +247,8 @@ async def test_a_request_that_waits_its_turn_can_be_cancelled(model: LocalModel)
 async def test_a_process_that_died_is_started_again() -> None:
     model = LocalModel("smollm2", context=896)
     others = set(workers())
+    with pytest.raises(ModelRequestError, match="begin a new session"):  # an error of before, which ended nothing
+        await model.generate(asking("word " * 1500))
     heard = asyncio.Event()
     running = asyncio.create_task(model.generate(asking("A story.", max_tokens=200), lambda delta: heard.set()))
     await asyncio.wait_for(heard.wait(), SOON_S)
