@@ -27,11 +27,19 @@ class Cassettes:
         self._ended = False  # by a word, so that the environment's default counts no more
 
     def attach(self, app: Kestrel) -> None:
-        """Let ``app`` go through the chosen cassette unless it has one of its own. Raises UsageError."""
-        if self._chosen is None and not self._ended:
-            self._chosen = _from_environment()
-        if app.cassette is None and self._chosen is not None:
+        """Let ``app`` go through the chosen cassette, or the environment's, unless it has one of its own."""
+        if app.cassette is None:
+            self._chosen = self._chosen or self._from_environment()
             app.cassette = self._chosen
+
+    def _from_environment(self) -> Cassette | None:
+        try:
+            said = wish()
+        except UsageError:  # each cell says so
+            return None
+        if said.path is None or said.mode == "off" or (self._ended and said.mode is None):
+            return None
+        return Cassette(said.path, said.mode or "auto")
 
     def choose(self, app: Kestrel, mode: CassetteMode, path: str) -> Cassette:
         """Let everything in ``app`` go through the cassette at ``path``.
@@ -79,6 +87,7 @@ class Cassettes:
         if options.record and options.replay:
             raise UsageError("a cell is recorded or replayed; give --record or --replay, not both")
         said = wish()
+        self.attach(app)  # the variable may have been set in a cell
         cassette = app.cassette
         if path := options.record or options.replay:
             cassette = self._named(*said.applied("record" if options.record else "replay", path), app)
@@ -101,16 +110,6 @@ class Cassettes:
         for cassette in self._known.values():
             cassette.close()
         self._known.clear()
-
-
-def _from_environment() -> Cassette | None:
-    try:
-        said = wish()
-    except UsageError:  # each cell says so
-        return None
-    if said.path is None or said.mode == "off":
-        return None
-    return Cassette(said.path, said.mode or "auto")
 
 
 def _must_rest(app: Kestrel) -> None:

@@ -210,6 +210,9 @@ def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
         kernel.ok(f"os.environ['KESTREL_CASSETTE'] = {f'replay:{path}'!r}\n%kestrel record other.jsonl\n%kestrel new")
         kernel.ok("%kestrel record off")
         assert record_of(kernel, ASK) == first
+        kernel.ok("del os.environ['KESTREL_CASSETTE']\n%kestrel record off\n%kestrel new")
+        kernel.ok(f"os.environ['KESTREL_CASSETTE'] = {f'replay:{path}'!r}")
+        assert record_of(kernel, ASK) == first
         kernel.ok("os.environ['KESTREL_CASSETTE'] = 'off'\n%kestrel new")
         word(kernel, f"%kestrel replay {path}")
         assert "cassette" not in record_of(kernel, ASK)
