@@ -30,5 +30,7 @@ async def test_counts_of_the_frame_equal_grep_c(tmp_path: Path) -> None:
     assert counted == expected
     assert len(expected) > 20
     listed = set(to_frame(result.tool_data["glob"][-1])["path"])
-    assert listed == {str(path.relative_to(folder)) for path in folder.rglob("*.py")} or len(listed) == 300
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
+    assert listed <= there
+    assert len(listed) == min(len(there), 300)  # so many does glob list
     assert str(sum(expected.values())) in result.text.replace(",", "")

@@ -88,7 +88,8 @@ def test_deep_and_endless_values_are_text() -> None:
     loop.append(loop)
     for value in (deep, loop):
         table = table_of([{"v": value}])
-        assert table is None or len(table["rows"][0][0] or "") <= 80
+        assert table is not None
+        assert table["rows"] == [["list that JSON cannot hold"]]
 
 
 def frame_like(index: Any) -> dict[str, Any]:
