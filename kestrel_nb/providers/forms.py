@@ -79,7 +79,7 @@ def texts_of(content: Any) -> Iterator[tuple[TextKind, str]]:
 
 def listed(value: Any) -> list[Mapping[str, Any]]:
     """The objects in ``value``, an array or, with servers that leave it out, a single object."""
-    return objects_of([value] if isinstance(value, Mapping) else value)
+    return objects_of([value] if isinstance(value, dict) else value)
 
 
 def unwrapped(value: Any) -> Any:

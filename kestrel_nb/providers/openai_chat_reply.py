@@ -45,9 +45,13 @@ class ChatReply:
     def add(self, delta: Mapping[str, Any], *, whole: bool = False) -> None:
         """Everything that ``delta`` holds. The calls of a ``whole`` message are each complete."""
         self._add_reasoning(delta)
-        for kind, text in texts_of(delta.get("content")):
-            self._add(kind, text)
-        if isinstance(refusal := delta.get("refusal"), str):
+        text = delta.get("content")
+        if text.__class__ is str:
+            self._add("text", text)
+        elif text:
+            for kind, part in texts_of(text):
+                self._add(kind, part)
+        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._add("refusal", refusal)
         calls = listed(delta.get("tool_calls"))
         for place, piece in enumerate(calls):
@@ -101,13 +105,15 @@ class ChatReply:
         return segment
 
     def _add_reasoning(self, delta: Mapping[str, Any]) -> None:
-        details = listed(delta.get("reasoning_details"))
-        field = next((name for name in _REASONING if delta.get(name) and isinstance(delta[name], str)), None)
-        if field is not None:
-            self._add("reasoning", delta[field])
-            self._open.extra.setdefault("reasoning_field", field)  # type: ignore[union-attr]
-            self._field = field
-        for detail in details:
+        for field in _REASONING:
+            if (text := delta.get(field)) and isinstance(text, str):
+                self._add("reasoning", text)
+                self._open.extra.setdefault("reasoning_field", field)  # type: ignore[union-attr]
+                self._field = field
+                break
+        if "reasoning_details" not in delta:
+            return
+        for detail in listed(delta["reasoning_details"]):
             text = detail.get("text") or detail.get("summary")
             if self._field is None and isinstance(text, str):  # else they say the same again
                 self._add("reasoning", text)
@@ -135,6 +141,10 @@ class ChatReply:
         name, given = asked_of(piece)
         arguments = given if isinstance(given, str) else argument_text(given, absent="")
         theirs, index = _id(piece), _index(piece)
+        last = self._open
+        if arguments and last is not None and len(piece) == 2 and last.goes_on(theirs, index, name):
+            last.pieces.append(arguments)  # nearly all of a long call
+            return
         call = self._find(theirs, index, name)
         same_id = call is not None and theirs == call.theirs != ""
         if call is not None and same_id and call.said_again(arguments):

@@ -65,9 +65,8 @@ class Segment:
     @property
     def complete(self) -> bool:
         """True for a call whose arguments are an object already."""
-        return (
-            bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and _object("".join(self.pieces)) is not None
-        )
+        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
+        return last.rstrip().endswith("}") and _object("".join(self.pieces)) is not None
 
     @property
     def blank(self) -> bool:
@@ -83,6 +82,11 @@ class Segment:
     def void(self) -> bool:
         """True for a call with an empty object, which may stand in the place of what is to come."""
         return len(self.pieces) == 1 and self.pieces[0].strip() == "{}"
+
+    def goes_on(self, theirs: str, index: int | None, name: str) -> bool:
+        """True when a piece can be nothing else than more of the arguments."""
+        plain = not (theirs or name) and index is not None and index == self.index
+        return plain and self.kind == "call" and bool(self.name) and not (self.again or self.void)
 
     def named(self, name: str, arguments: str) -> None:
         """Take the name that a piece says: as a rule all of it, again or not; else more of it ahead of arguments."""

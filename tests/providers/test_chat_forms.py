@@ -117,6 +117,10 @@ CALLS: dict[str, tuple[list[bytes], list[tuple[str, str]]]] = {
         [call("look"), call(None, X), call("look"), call(None, Y)],
         [LOOK, ("look", Y)],
     ),
+    "two of one name, the first with blanks behind it": (
+        [call("look", X, index=0), call(None, " \n", index=0), call("look", Y, index=0)],
+        [("look", X + " \n"), ("look", Y)],
+    ),
     "an index that begins anew behind text": (
         [call("look", X, index=0, id="a"), chat_event({"content": "t"}), call("peek", Y, index=0, id="b")],
         [LOOK, PEEK],
@@ -200,6 +204,12 @@ def test_what_goes_back_can_be_sent_back(odd: Any) -> None:
         chat_event({"reasoning_details": [{"type": "reasoning.encrypted", "data": odd}]}),
     ]
     keep_and_send("openai-chat", reply(*events, *END))
+
+
+def test_what_gemini_puts_on_a_later_piece_of_a_call_is_kept() -> None:
+    signed = chat_event({"tool_calls": [{**piece(None, ":1}", index=0), "extra_content": {"google": "s"}}]})
+    (found,) = reply(call("look", '{"x"', index=0, id="a"), signed, *END).tool_calls
+    assert (found.raw_arguments, found.extra) == (X, {"extra_content": {"google": "s"}})
 
 
 # ---- text and reasoning -------------------------------------------------------------------------------------------

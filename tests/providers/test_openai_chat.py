@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replies import WIRES, wire_of
+from test_any_transcript import body_of as strict_body
+from test_any_transcript import transcripts
 
 from kestrel_nb.protocol.codec import parse_call
 from kestrel_nb.protocol.errors import UsageError
@@ -254,6 +257,35 @@ def test_arguments_that_are_no_object_are_never_sent(raw: str) -> None:
 def test_arguments_go_back_as_they_came(raw: str) -> None:
     (message,) = sent(assistant(parse_call("c", "f", raw)))
     assert message["tool_calls"][0]["function"]["arguments"] == raw.strip()
+
+
+def check_chat(messages: list[Any]) -> None:
+    """As a strict server reads a conversation."""
+    asked: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == asked.pop(0)
+            assert isinstance(message["content"], str)
+            continue
+        assert not asked
+        assert message["role"] in ("system", "user", "assistant")
+        calls = message.get("tool_calls", [])
+        assert message["content"] is not None or calls
+        for call in calls:
+            assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+        asked = [call["id"] for call in calls]
+        assert len(set(asked)) == len(asked)
+        assert all(asked)
+    assert not asked
+
+
+@settings(max_examples=200, deadline=None)
+@given(transcripts(), st.sampled_from(["openai-chat", HERE, "openai-chat@api.mistral.ai"]))
+def test_any_transcript_makes_a_conversation_that_strict_servers_take(
+    messages: tuple[ChatMessage, ...], stamp: str
+) -> None:
+    check_chat(strict_body(OpenAIChatWire("m", stamp=stamp), messages)["messages"])
 
 
 @pytest.mark.parametrize(
