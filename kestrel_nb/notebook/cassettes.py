@@ -55,7 +55,7 @@ class Cassettes:
             if (cassette is old or cassette.full_path == fresh.full_path) and not (goes_on and cassette is fresh):
                 cassette.close()
         try:
-            fresh.open()
+            _open(fresh)
         except KestrelError:
             if old is not None and old is not fresh:
                 old.open()
@@ -93,7 +93,7 @@ class Cassettes:
             cassette = self._named(*said.applied("record" if options.record else "replay", path), app)
         if cassette is None or not cassette.active:
             return None
-        cassette.open()
+        _open(cassette)
         return cassette
 
     def _named(self, mode: CassetteMode, path: str, app: Kestrel) -> Cassette:
@@ -110,6 +110,16 @@ class Cassettes:
         for cassette in self._known.values():
             cassette.close()
         self._known.clear()
+
+
+def _open(cassette: Cassette) -> None:
+    """Open it. Raises UsageError that tells of a mode which the notebook's words did not say."""
+    try:
+        cassette.open()
+    except UsageError as error:
+        if wish().mode is None:
+            raise
+        raise UsageError(f'{error} ({CASSETTE_VARIABLE} is "{os.environ[CASSETTE_VARIABLE]}")') from None
 
 
 def _must_rest(app: Kestrel) -> None:

@@ -213,6 +213,10 @@ def test_the_environment_decides_the_mode(kernel: Kernel, folder: Path) -> None:
         kernel.ok("del os.environ['KESTREL_CASSETTE']\n%kestrel record off\n%kestrel new")
         kernel.ok(f"os.environ['KESTREL_CASSETTE'] = {f'replay:{path}'!r}")
         assert record_of(kernel, ASK) == first
+        says = '(KESTREL_CASSETTE is "replay:")'
+        kernel.ok("os.environ['KESTREL_CASSETTE'] = 'replay:'")
+        assert says in problem(kernel, "%kestrel record nothing.jsonl")
+        assert says in problem(kernel, "%%kestrel --record nothing.jsonl\nhi")
         kernel.ok("os.environ['KESTREL_CASSETTE'] = 'off'\n%kestrel new")
         word(kernel, f"%kestrel replay {path}")
         assert "cassette" not in record_of(kernel, ASK)
