@@ -49,3 +49,9 @@ class TakenImages:
         return (
             "" if media_type in self.types else f"(an image of type {media_type}, which can't be shown to this model)"
         )
+
+
+def image_url(part: ImagePart) -> str | None:
+    """The address of ``part``, or a data URL that holds it."""
+    media_type, data = base64_image(part)
+    return part.url if data is None else f"data:{media_type};base64,{data}"

@@ -28,7 +28,7 @@ from .encoding import (
 from .event_parser import count_of, object_of, objects_of, str_of
 from .images import base64_image
 from .ollama_stream import API, OllamaParser, whole_reply
-from .tool_images import ItemsAndImages, Sent
+from .tool_results import ItemsAndImages, Sent, told
 from .wire import WireRequest
 
 
@@ -170,8 +170,7 @@ def _results(message: ChatMessage) -> Sent[str]:
     made: list[bytes] = []
     images: list[str] = []
     for part in message.tool_results:
-        failed = part.is_error and not part.content.lower().startswith("error")
-        texts = [f"Error: {part.content}" if failed else part.content]
+        texts = [told(part)]
         for image in part.images:
             _, data = base64_image(image)
             texts.append(f"(an image at {image.url})" if data is None else "(an image, shown in the next user message)")

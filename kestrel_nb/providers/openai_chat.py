@@ -6,7 +6,7 @@ Nothing that a compatible server may refuse is sent unasked: the role ``system``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..protocol.errors import UsageError
@@ -16,8 +16,9 @@ from ..runtime.models import CompletionRequest, CompletionResponse
 from .encoding import KeptJoin, KeptTools, body_bytes, extra_fields, json_bytes
 from .openai_chat_messages import encode_message
 from .openai_chat_stream import OpenAIChatParser, read_whole
+from .openai_models import models_of
 from .schemas import openai_function
-from .tool_images import ItemsAndImages
+from .tool_results import ItemsAndImages
 from .wire import WireRequest
 
 API = "openai-chat"
@@ -92,41 +93,8 @@ class OpenAIChatWire:
     def models(self, listing: Any) -> tuple[tuple[ModelInfo, ...], str | None]:
         """The models of ``listing``, with what vLLM, llama.cpp, OpenRouter and others say of each."""
         rows = listing.get("data") if isinstance(listing, Mapping) else listing
-        return tuple(_models(rows if isinstance(rows, list) else ())), None
+        return models_of(rows, API), None
 
 
 def _tool(schema: ToolSchema) -> dict[str, Any]:
     return {"type": "function", "function": openai_function(schema)}
-
-
-def _models(rows: Any) -> Iterator[ModelInfo]:
-    for row in rows:
-        name = row.get("id") if isinstance(row, Mapping) else None
-        if not isinstance(name, str) or not name:
-            continue
-        label = row.get("name")
-        yield ModelInfo(
-            id=name,
-            provider=API,
-            label=label if isinstance(label, str) and label else None,
-            context_window=_window(row),
-            supports_tools=_among("tools", row.get("supported_parameters")),
-            supports_reasoning=_among("reasoning", row.get("supported_parameters")),
-            supports_images=_among("image", _inner(row, "architecture").get("input_modalities")),
-        )
-
-
-def _window(row: Mapping[str, Any]) -> int | None:
-    """Tokens: vLLM's, OpenRouter's, Groq's, Mistral's and LM Studio's name for it, then llama.cpp's."""
-    found = [row.get(key) for key in ("max_model_len", "context_length", "context_window", "max_context_length")]
-    found += [_inner(row, "meta").get(key) for key in ("n_ctx", "n_ctx_train")]
-    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and n > 0), None)
-
-
-def _inner(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = row.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _among(word: str, words: Any) -> bool | None:
-    return word in words if isinstance(words, list) else None

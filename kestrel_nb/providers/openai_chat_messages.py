@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ..protocol.messages import ChatMessage, ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from .encoding import argument_bytes, json_bytes, sent_name
-from .images import base64_image
-from .tool_images import Sent
+from .images import image_url
+from .tool_results import Sent, told
 
 # The ids of calls that servers take where others of them gave longer ones; no rule is known of the rest.
 _IDS: Final = {
@@ -45,9 +45,7 @@ def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
 
 
 def _image(image: ImagePart) -> dict[str, Any]:
-    media_type, data = base64_image(image)
-    url = image.url if data is None else f"data:{media_type};base64,{data}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "image_url", "image_url": {"url": image_url(image)}}
 
 
 # ---- what the model said ------------------------------------------------------------------------------------------
@@ -126,9 +124,7 @@ def _tool_results(message: ChatMessage, stamp: str) -> Sent[bytes]:
 
 def _result_text(result: ToolResultPart) -> str:
     """The format has no flag for errors, and no images in results: both are said in words."""
-    text = result.content
-    if result.is_error and "error" not in text[:40].lower():
-        text = f"Error: {text}"
+    text = told(result)
     if result.images:
         count = f"{len(result.images)} images follow" if len(result.images) > 1 else "1 image follows"
         text = f"{text}\n[{count} in the next user message]".lstrip("\n")

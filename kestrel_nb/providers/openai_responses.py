@@ -31,11 +31,13 @@ from .encoding import (
     json_bytes,
     sent_name,
 )
-from .event_parser import count_of, objects_of, read_json, str_of
-from .images import base64_image
+from .event_parser import read_json, str_of
+from .images import image_url
+from .openai_models import models_of
 from .openai_responses_reply import API, response_of
 from .openai_responses_stream import ResponsesParser
 from .schemas import openai_function
+from .tool_results import told
 from .wire import WireRequest, broken
 
 # Ids of other formats may be longer or hold other characters, both of which are refused.
@@ -107,8 +109,7 @@ class OpenAIResponsesWire:
         """The models; compatible servers also tell their context windows. Raises ModelRequestError."""
         if not isinstance(listing, Mapping) or not isinstance(listing.get("data"), list):
             raise broken(self.stamp, "sent a list of models that can't be read")
-        found = [model for model in objects_of(listing["data"]) if str_of(model.get("id"))]
-        return tuple(model_info(model, self.stamp) for model in found), None
+        return models_of(listing["data"], self.stamp), None
 
     # ---- messages -----------------------------------------------------------------------------------------------
 
@@ -162,9 +163,7 @@ def content_of(parts: tuple[Part, ...]) -> list[Item]:
 
 def image_item(part: ImagePart) -> Item:
     """An image by its address, or as a data URL."""
-    media_type, data = base64_image(part)
-    url = part.url if data is None else f"data:{media_type};base64,{data}"
-    return {"type": "input_image", "image_url": url, "detail": str_of(part.extra.get("detail")) or "auto"}
+    return {"type": "input_image", "image_url": image_url(part), "detail": str_of(part.extra.get("detail")) or "auto"}
 
 
 def message_item(part: TextPart, before: Item | None) -> Item:
@@ -199,9 +198,7 @@ def call_item(part: ToolCallPart, ours: bool) -> Item:
 
 def result_item(part: ToolResultPart) -> Item:
     """The result of a call; images stand in it. The format has no flag for errors: those are said in words."""
-    text = part.content
-    if part.is_error and "error" not in text[:40].lower():
-        text = f"Error: {text}"
+    text = told(part)
     output: Any = text
     if part.images:
         output = [*([{"type": "input_text", "text": text}] if text else ()), *map(image_item, part.images)]
@@ -216,9 +213,3 @@ def call_id(id: str) -> str:
 def tool_item(tool: ToolSchema) -> Item:
     """A tool as it is offered. Raises UsageError for a name that the format can't say."""
     return {"type": "function", **openai_function(tool), "strict": False}
-
-
-def model_info(model: Mapping[str, Any], stamp: str) -> ModelInfo:
-    """A model of the list; ``max_model_len`` and ``context_length`` are what compatible servers tell."""
-    window = count_of(model.get("max_model_len")) or count_of(model.get("context_length"))
-    return ModelInfo(id=str_of(model["id"]), provider=stamp, context_window=window or None)

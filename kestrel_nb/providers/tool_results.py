@@ -1,4 +1,4 @@
-"""Images that tools gave, for formats whose results carry only text."""
+"""Results of tools for formats that have no flag for errors, or no images in results."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..protocol.messages import ChatMessage
+from ..protocol.messages import ChatMessage, ToolResultPart
 from .encoding import Items
 
 T = TypeVar("T")
+
+
+def told(result: ToolResultPart) -> str:
+    """The text of ``result``; that it is an error is said in words."""
+    text = result.content
+    return f"Error: {text}" if result.is_error and "error" not in text[:40].lower() else text
 
 
 @dataclass(frozen=True, slots=True)
