@@ -176,15 +176,23 @@ def recut(pieces: Sequence[str], change: Callable[[str], str]) -> Iterator[str]:
     if change(whole) == whole:
         yield from pieces
         return
-    start = end = 0
+    start = end = looked_at = 0
+    calm = True  # nothing changes near the cuts up to ``looked_at``
     for piece in pieces:
         end += len(piece)
-        before, after = whole[max(0, end - WINDOW) : end], whole[end : end + WINDOW]
-        if after and change(before) + change(after) != change(before + after):
+        if end >= looked_at:
+            around = whole[max(0, end - WINDOW) : end + 2 * WINDOW]
+            calm, looked_at = change(around) == around, end + WINDOW
+        if not calm and _hurts(whole[max(0, end - WINDOW) : end], whole[end : end + WINDOW], change):
             yield ""
             continue
         yield change(whole[start:end])
         start = end
+
+
+def _hurts(before: str, after: str, change: Callable[[str], str]) -> bool:
+    """Whether something that changes would be cut in two."""
+    return bool(after) and change(before) + change(after) != change(before + after)
 
 
 # ---- numbers that JSON does not have ------------------------------------------------------------------------------

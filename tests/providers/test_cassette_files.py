@@ -1,5 +1,6 @@
 """The file of a cassette: what is no cassette, what was cut off, who else writes. Every mistake is one line."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kestrel_nb.protocol.errors import CodecError, StoreError, UsageError
 from kestrel_nb.providers.cassette import Cassette
 from kestrel_nb.providers.cassette_answer import Answer
 from kestrel_nb.providers.cassette_file import VERSION, CassetteFile
-from kestrel_nb.providers.cassette_text import Places, loose, recut, strict, without_credentials
+from kestrel_nb.providers.cassette_text import Places, clean, loose, recut, strict, without_credentials
 from kestrel_nb.runtime.models import CompletionRequest, CompletionResponse
 from kestrel_nb.runtime.secrets import Masker
 from kestrel_nb.testing import ScriptedModel
@@ -279,6 +282,18 @@ def test_a_folder_of_windows_is_known_with_slashes_of_both_kinds() -> None:
         assert there.show(hidden) == text
     assert here.hide("/home/me/work/a.py") == "⟦workspace⟧/a.py"
     assert here.hide('"/home/me/work/a.py"', quoted=True) == '"⟦workspace⟧/a.py"'
+
+
+@given(st.data())
+def test_pieces_joined_are_what_the_whole_becomes(data: Any) -> None:
+    """However far apart the things that change stand, and wherever the pieces end."""
+    places, masker = Places("/home/me/work"), Masker(["zq-planted-key-0815"])
+    bits = st.sampled_from(["word ", " /home/me/work/a.py ", "zq-planted-key-0815", "\n", "x" * 900, "y" * 5000, "⟦a⟧"])
+    text = "".join(data.draw(st.lists(bits, max_size=12)))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=20)))
+    pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
+    again = list(recut(pieces, lambda piece: clean(piece, places, masker)))
+    assert (len(again), "".join(again)) == (len(pieces), clean(text, places, masker))
 
 
 def test_a_key_over_several_pieces_is_masked_in_one_of_them() -> None:
