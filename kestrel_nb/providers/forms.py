@@ -46,7 +46,8 @@ def error_in(event: Mapping[str, Any]) -> Any:
             return {**beside, **error}
         return {**beside, "message": error} if beside and isinstance(error, str) else error
     words = any(str_of(event.get(key)) for key in ("message", "msg", "error_message", "error_msg"))
-    if words or event.get("detail") or "error" in (event.get("object"), event.get("type")):
+    well = event.get("code") in (0, "0", 200, "200")  # {"code": 0, "msg": "success"}
+    if (words and not well) or event.get("detail") or "error" in (event.get("object"), event.get("type")):
         return event
     return None
 
@@ -90,7 +91,7 @@ def unwrapped(value: Any) -> Any:
 def asked_of(call: Mapping[str, Any]) -> tuple[str, Any]:
     """The name and the arguments of ``call``, which stand in its ``function`` or, with some servers, beside it."""
     function = object_of(call.get("function")) or call
-    return str_of(function.get("name")), function.get("arguments")
+    return str_of(function.get("name")).strip(), function.get("arguments")
 
 
 def usage_of(usage: Any) -> Usage:

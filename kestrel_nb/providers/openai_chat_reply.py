@@ -77,8 +77,8 @@ class ChatReply:
     def parts(self) -> tuple[Part, ...]:
         """The reply. Calls keep their argument text as it came; one that was said again stands there once."""
         segments = {segment.key: segment for segment in reversed(self._segments)}
-        said = [segment for segment in self._segments if segments[segment.key] is segment and not segment.blank]
-        parts = [segment.part for segment in said]
+        once = [segment for segment in self._segments if segments[segment.key] is segment]
+        parts = [segment.part for segment in once if not segment.blank or len(once) == 1]
         if not self._details:
             return tuple(parts)
         details = {"reasoning_details": self._details}

@@ -127,6 +127,7 @@ CALLS: dict[str, tuple[list[bytes], list[tuple[str, str]]]] = {
     ),
     "indexes downwards": ([call("look", X, index=5, id="a"), call("peek", Y, index=2, id="b")], [LOOK, PEEK]),
     "one object and not a list": ([chat_event({"tool_calls": piece("look", X, id="a")})], [LOOK]),
+    "white space around the name": ([call(" look\n", X, index=0, id="a")], [LOOK]),
     "null in the list": ([chat_event({"tool_calls": [None, piece("look", X, id="a"), "x"]})], [LOOK]),
     "no function around it": ([chat_event({"tool_calls": [{"id": "a", "name": "look", "arguments": X}]})], [LOOK]),
     "a function of null at first": (
@@ -195,6 +196,11 @@ def test_an_empty_call_ahead_of_another_stays_one(events: list[bytes]) -> None:
 def test_a_call_of_nothing_is_none(blank: Any) -> None:
     response = reply(chat_event({"content": "ok", "tool_calls": [blank]}), *END)
     assert (response.content, response.tool_calls, response.finish_reason) == ("ok", (), "stop")
+
+
+def test_a_call_of_nothing_that_is_all_of_a_reply_is_told_to_the_model() -> None:
+    (found,) = reply(chat_event({"tool_calls": [{"index": 0, "id": "a", "type": "function"}]}), *END).tool_calls
+    assert (found.id, found.name) == ("a", "unnamed")
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), {"a": [float("nan")]}])
@@ -428,6 +434,8 @@ def test_an_end_without_any_answer_is_no_empty_answer(event: Any) -> None:
         b"data:\n\n",
         b"data:   \n\n",
         b"event: ping\n\n",
+        b'data: {"code": 0, "msg": "success"}\n\n',
+        b'data: {"id": "c", "object": "chat.completion.chunk"}\n\n',
         b"event: ping\ndata: ping\n\n",
         b"event: keepalive\ndata: 1\n\n",
         b'event: ping\ndata: {"type": "ping"}\n\n',
