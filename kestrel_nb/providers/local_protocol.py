@@ -175,7 +175,7 @@ def _first_sentence(text: str) -> str:
 _KINDS: Final[Mapping[str, Any]] = {
     "type": (str, list),
     "properties": Mapping,
-    **dict.fromkeys(("required", "enum", "anyOf", "oneOf", "allOf", "examples"), (list, tuple)),
+    **dict.fromkeys(("required", "enum", "anyOf", "oneOf", "examples"), (list, tuple)),
     **dict.fromkeys(("maxLength", "maxItems"), int),
     **dict.fromkeys(BOUNDS, (int, float)),
 }
@@ -255,8 +255,9 @@ def _followed(schema: Any, root: JsonObject, depth: int) -> JsonObject:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             # One schema in an allOf is the way to add a word to a reference.
-            parts = [_followed(part, root, depth - 1) for part in (schema.get("allOf") or ())[:1] if depth]
-            return {**parts[0], **schema} if parts else schema
+            parts = schema.get("allOf")
+            first = parts[0] if depth and parts and isinstance(parts, list) else {}
+            return {**_followed(first, root, depth - 1), **schema} if first else schema
         schema = root
         for step in reference.removeprefix("#/").split("/"):
             schema = schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, Mapping) else None
@@ -297,7 +298,7 @@ def _example(name: str, schema: Any, root: JsonObject, depth: int) -> Any:
     if choices:
         return _example(name, choices[0], root, depth - 1)
     kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) and kind else kind
+    kind = next((each for each in kind if isinstance(each, str)), None) if isinstance(kind, list) else kind
     if kind == "array":
         return [_example(name, schema.get("items", {}), root, depth - 1)] if depth else []
     if kind == "object":

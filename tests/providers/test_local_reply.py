@@ -170,9 +170,10 @@ ODD: list[dict[str, Any]] = [
             "text": {"type": "string", "maxLength": None},
             "list": {"type": "array", "maxItems": None, "items": [{"type": "integer"}]},
             "strange": {"type": ["strange", 7, {}]},
+            "stranger": {"type": [{}, []], "allOf": {"type": "integer"}},
             "shut": False,
         },
-        "required": ["number", "text", "list", "strange", "shut", "nowhere"],
+        "required": ["number", "text", "list", "strange", "stranger", "shut", "nowhere"],
     },
 ]
 
