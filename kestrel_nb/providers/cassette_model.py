@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING
 
+from ..protocol.errors import ModelRequestError
 from ..protocol.sessions import ModelInfo
 from ..runtime.interception import Schemas
 from ..runtime.models import CompletionRequest, CompletionResponse, DeltaListener, LanguageModel, TokenDelta
@@ -35,6 +36,7 @@ class RecordedModel:
     ) -> None:
         self._cassette, self._info, self._inner = cassette, info, inner
         self._workspace, self._depends = workspace, depends
+        self._failed: tuple[str, Exception] | None = None  # the request that was played last, and how it failed
 
     @property
     def info(self) -> ModelInfo:
@@ -51,11 +53,20 @@ class RecordedModel:
         asked = cassette.asked(request, self._workspace)
         found = cassette.take(asked, self._workspace) or self._found_elsewhere(request)
         if found is not None:
+            self._failed = (asked.key, found.outcome) if isinstance(found.outcome, Exception) else None
             return await _play(found, request, on_delta)
         if self._inner is None:
-            raise cassette.miss(asked)
+            raise self._given_up(asked) or cassette.miss(asked)
         cassette.check_records()
         return await self._recorded(self._inner, asked, request, on_delta)
+
+    def _given_up(self, asked: Asked) -> Exception | None:
+        """The failure that was the last one when it was recorded, where more tries are made here than there."""
+        if self._failed is None or self._failed[0] != asked.key:
+            return None
+        if isinstance(error := self._failed[1], ModelRequestError):
+            error.retryable = False
+        return error
 
     async def _recorded(
         self, inner: LanguageModel, asked: Asked, request: CompletionRequest, on_delta: DeltaListener | None

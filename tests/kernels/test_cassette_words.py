@@ -299,7 +299,7 @@ def test_cells_that_fail_are_played(kernel: Kernel, folder: Path) -> None:
         for mode in ("record", "replay"):
             kernel.ok(f"%kestrel {mode} {path}")
             outcomes = [kernel.run(f"%%kestrel -s s{number}\nhi {number}") for number in range(4)]
-            shown.append([([*out.displayed], out.reply.get("evalue"), out.status) for out in outcomes])
+            shown.append([([*out.displayed], out.reply.get("traceback"), out.status) for out in outcomes])
         assert shown[0] == shown[1]
         assert [status for _, _, status in shown[0]] == ["error", "ok", "error", "error"]
         assert "far answered 503: busy" in str(shown[0][0])

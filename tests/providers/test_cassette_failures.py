@@ -97,6 +97,18 @@ async def test_nobody_waits_for_what_is_played(path: Path) -> None:
     assert time.monotonic() - begun < 60
 
 
+async def test_the_last_failure_counts_where_more_tries_are_made(path: Path) -> None:
+    await failing(path, "record", ScriptedModel([Reply(error=busy())] * 2, id="m"), tries(2))
+    for attempts in (1, 2, 5):
+        error, events, _ = await failing(path, "replay", "m", tries(attempts))
+        assert (str(error), error.status) == ("busy", 503)
+        assert len([event for event in events if event.type == "notice"]) == min(attempts - 1, 2)
+
+
+def tries(attempts: int) -> KestrelConfig:
+    return KestrelConfig(retry=RetryOptions(attempts=attempts, base_delay_ms=1))
+
+
 async def test_a_server_that_refuses_is_played_without_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     home = str(Path.home())
