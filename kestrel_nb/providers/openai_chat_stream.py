@@ -37,7 +37,8 @@ class OpenAIChatParser:
     """Reads one streamed reply.
 
     It is complete with ``[DONE]``, or with a finish reason where a server leaves ``[DONE]`` out; the usage, which comes
-    between the two, may then be missing and counts as zero. Pieces of one kind that arrive together become one delta.
+    between the two, may then be missing and counts as zero. Nothing is waited for behind a usage that stands alone.
+    Pieces of one kind that arrive together become one delta.
     """
 
     def __init__(self, provider: str) -> None:
@@ -64,9 +65,10 @@ class OpenAIChatParser:
                 chunk = self._read(text, name)
                 if chunk is DONE:
                     self._done = True
-                    break
-                if chunk is not None:
+                elif chunk is not None:
                     self._chunk(chunk, name)
+                if self._done:
+                    break
         except ModelRequestError as error:
             self._failure, self._done = error, True
         except _ODD:
@@ -125,6 +127,7 @@ class OpenAIChatParser:
             self._check(chunk, name)
         if usage := chunk.get("usage"):
             self._count(usage)
+            self._done = bool(self._finish and not choices)
         if "x_groq" in chunk:
             self._aside(object_of(chunk["x_groq"]))
         for choice in (choices,) if isinstance(choices, dict) else choices or ():

@@ -360,6 +360,16 @@ def test_usage_in_any_event(usages: list[Any]) -> None:
     assert counted(*usages) == Usage(input_tokens=5, output_tokens=3)
 
 
+def test_nothing_is_waited_for_behind_a_usage_that_stands_alone() -> None:
+    usage = data_event({"choices": [], "usage": {"prompt_tokens": 5}})
+    for events, done in (([chat_event({"content": "ok"}, "stop"), usage], True), ([usage], False)):
+        parser = CHAT.parser()
+        for event in events:
+            parser.feed(event)
+        assert parser.done is done
+    assert reply(usage, chat_event({"content": "ok"}, "stop"), DONE).usage == Usage(input_tokens=5)
+
+
 def test_what_groq_tells_beside_the_reply() -> None:
     end = data_event({"choices": [{"delta": {}, "finish_reason": "stop"}], "x_groq": {"usage": {"prompt_tokens": 5}}})
     assert reply(chat_event({"content": "ok"}), end, DONE).usage == Usage(input_tokens=5)
