@@ -116,6 +116,15 @@ class CassetteFile:
                 self._guarded(self._put_aside)
             self._end, self._open_line = 0, False
 
+    def check_backup(self) -> None:
+        """Raise UsageError when what the file holds could not be put beside it."""
+        backup = self.path + BACKUP
+        place = backup if os.path.exists(backup) else os.path.dirname(backup)
+        if os.path.isdir(backup) or not os.access(place, os.W_OK):
+            raise UsageError(
+                f"{self.shown}{BACKUP}, where its recording would be kept, can't be written; take another name"
+            )
+
     def _put_aside(self) -> None:
         self._check_unchanged()
         shutil.copyfile(self.path, self.path + BACKUP)

@@ -112,7 +112,7 @@ class CallPort:
         """See ``Interceptor``."""
         return self._reel.tape.left
 
-    def executed(self, call: Intercepted, outcome: Outcome, left: str = "") -> Outcome:
+    def executed(self, call: Intercepted, outcome: Outcome, left: str) -> Outcome:
         """Record an outcome, without credentials; so does everybody else get it."""
         if isinstance(outcome, Failure):
             outcome = replace(outcome, text=without_credentials(outcome.text))

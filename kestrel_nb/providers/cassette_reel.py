@@ -94,11 +94,13 @@ class Reel:
                 self._begun, self.latest = False, Tape()
 
     def check_writable(self) -> None:
-        """Open it. Raises UsageError when it can only be read."""
+        """Open it. Raises UsageError when it can only be read, or an earlier recording would be lost."""
         with self.guard:
             self.open()
             if not self.file.writable:
                 raise UsageError(self._why_not)
+            if self._holds_replies and not self._begun:
+                self.file.check_backup()
 
     def write(self, entry: Entry, model: str) -> None:
         """Append ``entry``. Raises StoreError, UsageError when the file can only be read."""

@@ -114,6 +114,17 @@ def contents(events: list[Any]) -> list[str]:
     return [event.message.content for event in events if event.type == "message.completed"]
 
 
+async def test_a_recording_that_could_not_be_kept_is_not_replaced(path: Path) -> None:
+    await record(path, ["one"])
+    before = entries(path)
+    os.mkdir(f"{path}.bak")
+    model = ScriptedModel(["never"], id="m")
+    async with Kestrel(workspace=path.parent / "work", model=model, cassette=Cassette(path, "record")) as app:
+        with pytest.raises(UsageError, match=r"talk\.jsonl\.bak, where its recording would be kept, can't be written"):
+            await app.ask("go")
+    assert (model.requests, entries(path)) == ([], before)
+
+
 async def test_calls_that_run_at_once_get_their_own_results_in_any_order(path: Path) -> None:
     """Two of them with the same arguments end in the other order than they were asked for."""
     ended = list[int]()
