@@ -72,6 +72,17 @@ def best_of(item: Mapping[str, Any], index: Any, slots: Iterable[Slot]) -> Slot 
     return best
 
 
+def renamed(item: Mapping[str, Any], index: Any, slots: Iterable[Slot]) -> Slot | None:
+    """The open slot that ``item`` finishes under another call id: some servers make one for each event."""
+    for slot in slots:
+        same_id, same_index = same(item.get("id"), slot.item.get("id")), same(index, slot.index)
+        found = same_index is not False if same_id else same_index is True and same_id is None
+        same_name = same(item.get("name"), slot.item.get("name")) is not False
+        if found and same_name and slot.kind == item.get("type") and not slot.closed:
+            return slot
+    return None
+
+
 def same(one: Any, other: Any) -> bool | None:
     """Whether two keys are the same; None where one of them is missing."""
     return None if one in (None, "") or other in (None, "") else bool(one == other)

@@ -10,7 +10,7 @@ from ..runtime.models import CompletionResponse, TokenDelta
 from .event_parser import EventParser, Whole, argument_text, count_of, object_of, objects_of, str_of
 from .forms import error_in, texts_of, unwrapped
 from .openai_responses_reply import failure, parts_of, response_of, typed
-from .openai_responses_slot import Slot, best_of, contents_of, keys_of, new_slot, same
+from .openai_responses_slot import Slot, best_of, contents_of, keys_of, new_slot, renamed, same
 
 # The kind of piece that an event brings. Events of the second kind tell the whole again, in the field that is named.
 _PIECES: Final = {
@@ -48,7 +48,7 @@ class ResponsesParser(EventParser):
     were never closed come from the output of the last event, and only without that from their deltas. Events are
     joined to their items by ``item_id``, else by ``output_index``; without a known one they mean the last item of
     their kind, since some servers leave out every index and others give each event an id of its own. What an event
-    tells whole wins over the pieces before it. The status inside the last event wins over the event's name.
+    tells whole wins over the pieces before it. The worse of the last event's name and the status inside counts.
     """
 
     def __init__(self, stamp: str, whole: Whole) -> None:
@@ -116,7 +116,7 @@ class ResponsesParser(EventParser):
         known = self._by_key.get(str_of(item.get("id")))
         if known is not None and not known.closed and best_of(item, index, [known]) is known:
             return known  # nearly always; the rest is for servers whose ids mean little
-        return best_of(item, index, self._slots)
+        return best_of(item, index, self._slots) or renamed(item, index, self._slots)
 
     def _open(self, item: Mapping[str, Any], event: Mapping[str, Any]) -> Slot:
         slot = Slot(item, str_of(item.get("call_id")) or new_id("call"), event.get("output_index"))
@@ -209,7 +209,7 @@ class ResponsesParser(EventParser):
 
     def _ended(self, response: Mapping[str, Any], status: str) -> Iterator[TokenDelta]:
         said = response.get("status")
-        known = said if said in ("completed", "incomplete", "failed", "cancelled") else status
+        known = said if said in ("incomplete", "failed", "cancelled") else status
         if known == "failed" and response.get("error"):
             self._end = response
             raise failure(response["error"], self.stamp)

@@ -283,6 +283,17 @@ RESPONSES: list[tuple[str, list[Any], Expected]] = [
         ],
         ONE,
     ),
+    (
+        "a call id for each event and no id of the item",
+        [added(0, without(BARE_A, "id")), done(0, {**without(ITEM_A, "id"), "call_id": "z"}), completed()],
+        ONE,
+    ),
+    ("a call id for each event", [added(0, BARE_A), done(0, {**ITEM_A, "call_id": "z"}), completed()], ONE),
+    (
+        "a call id for each event, in the last event alone",
+        [added(0, BARE_A), arguments(AT, item_id="fc_a"), completed({**ITEM_A, "call_id": "z"})],
+        ONE,
+    ),
     ("said twice in the last event", [done(0, ITEM_A), completed(ITEM_A, ITEM_A)], ONE),
     (
         "one item id for two calls, one in the last event",

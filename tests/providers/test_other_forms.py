@@ -133,6 +133,22 @@ def test_why_a_response_is_incomplete(details: Any, finish: str) -> None:
     assert (cut.finish_reason, cut.tool_calls[0].arguments) == (finish, None)
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "finish"),
+    [
+        ("completed", "incomplete", "length"),
+        ("incomplete", "completed", "length"),
+        ("incomplete", "done", "length"),
+        ("failed", "completed", "error"),
+        ("completed", "failed", "error"),
+        ("completed", "done", "stop"),
+    ],
+)
+def test_the_worse_of_two_words_for_the_end_counts(name: str, status: str, finish: str) -> None:
+    end = {"type": f"response.{name}", "response": {"status": status}}
+    assert reply("openai-responses", done(0, HELLO), end).finish_reason == finish
+
+
 def test_a_response_that_was_cancelled() -> None:
     end = {"type": "response.cancelled", "response": {"status": "cancelled", "output": []}}
     assert reply("openai-responses", done(0, HELLO), end).finish_reason == "cancelled"
