@@ -11,7 +11,8 @@ from .encoding import argument_bytes, json_bytes, sent_name
 from .images import image_url
 from .tool_results import Sent, told
 
-# The ids of calls that servers take where others of them gave longer ones; no rule is known of the rest.
+# What servers take as the id of a call, which may be that of another server, and the length of one made in its place.
+# No rule is known of the rest.
 _IDS: Final = {
     "openai-chat": (re.compile(r".{1,40}", re.DOTALL), 40),
     "openai-chat@api.mistral.ai": (re.compile(r"[a-zA-Z0-9]{9}"), 9),
@@ -116,7 +117,7 @@ def _tool_results(message: ChatMessage, stamp: str) -> Sent[bytes]:
         call_id = _call_id(part.call_id, stamp)
         results.append(json_bytes({"role": "tool", "tool_call_id": call_id, "content": _result_text(part)}))
         if part.images:
-            shown.append({"type": "text", "text": f"Images from the tool {part.name} (call {part.call_id}):"})
+            shown.append({"type": "text", "text": f"Images from the tool {part.name} (call {call_id}):"})
             shown += [_image(image) for image in part.images]
     users = (json_bytes({"role": "user", "content": shown}),) if shown else ()
     return Sent(b",".join(results), users)
