@@ -147,13 +147,15 @@ async def test_what_comes_together_with_a_broken_chunk_is_shown_before_the_failu
 
 
 async def test_a_server_that_refuses_a_large_request_before_it_has_read_it_is_heard() -> None:
+    accepted: list[asyncio.StreamWriter] = []
+
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
         await reader.readuntil(b"\r\n\r\n")
         writer.write(head(413, {"content-length": "9"}) + b"too large")
         await writer.drain()
         while await reader.read(65_536):  # as good servers do: closing at once would lose the answer
             pass
-        writer.close()
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     async with server:
@@ -161,6 +163,18 @@ async def test_a_server_that_refuses_a_large_request_before_it_has_read_it_is_he
         large = CompletionRequest(model="m", messages=(create_message("user", "x" * 20_000_000),))
         with pytest.raises(ModelRequestError, match="413"):
             await one.generate(large)
+        for writer in accepted:  # the connection may rest
+            writer.close()
+            await writer.wait_closed()
+
+
+@pytest.mark.parametrize("end", [CLOSE, RESET])
+async def test_a_reply_that_was_whole_when_its_connection_broke_counts(end: Step) -> None:
+    whole_but_for_done = [stream_head(), *map(chunk, chat_text("hel", "lo")[:-1])]
+    async with ModelServer([[*whole_but_for_done, 0.1, end], [*whole_but_for_done[:-1], 0.1, end]]) as server:
+        one = model(server)
+        assert await says_hello(one)
+        assert (await failure(one)).retryable
 
 
 async def test_a_server_that_says_done_and_leaves_the_stream_open_holds_up_nobody() -> None:
