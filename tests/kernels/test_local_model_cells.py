@@ -56,7 +56,7 @@ def test_a_call_asks_and_its_result_is_answered(kernel: Kernel) -> None:
     page.answer(card, True)
     outcome = kernel.outcome(page.cell, LOADED_S)
     assert outcome.status == "ok"
-    assert len(answer_texts(page)) > 2
+    assert any("'kind': 'text'" in text and "'done': False" in text for text in answer_texts(page))
     assert kernel.ok("print(_.status, list(_.frames))").text == "completed ['multiply']\n"
 
 
