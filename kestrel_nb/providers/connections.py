@@ -131,7 +131,8 @@ class DirectLine:
     async def give_back(self, *, reusable: bool) -> None:
         """The request is over."""
         http = self._http
-        if reusable and http.our_state is h11.DONE and http.their_state is h11.DONE:
+        done = http.our_state is h11.DONE and http.their_state is h11.DONE
+        if reusable and done and not http.trailing_data[0]:  # that would be read as the next answer
             http.start_next_cycle()
             self._rests_since = asyncio.get_running_loop().time()
             if self.fresh and self._owner.keep(self):

@@ -31,10 +31,8 @@ class KeySource:
     """The key for one address, asked with each request: it may be set while the kernel runs. It holds none itself.
 
     ``optional``: nothing is missing where there is none. ``first`` is asked before all other places but the keyring,
-    which is left alone then. ``knows_all``: where it gives none, no other place is to be asked.
+    which is left alone then.
     """
-
-    knows_all: Final = True
 
     def __init__(
         self, address: Address, *, optional: bool = False, first: Callable[[], str | None] | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -39,8 +38,7 @@ class RemoteModel:
     """The model that its server calls ``model``, spoken to by ``wire``.
 
     ``name`` is what errors call the server. ``api_key`` is a key, or a function that is asked for one with each
-    request; where there is none, the environment variables ``key_names`` are read, and without those either a request
-    fails that says so. With ``stream=False`` a reply comes in one piece. ``transport`` takes the place of the network.
+    request. With ``stream=False`` a reply comes in one piece. ``transport`` takes the place of the network.
 
     Raises UsageError for a base URL or headers that can't be.
     """
@@ -54,7 +52,6 @@ class RemoteModel:
         base_url: str,
         name: str | None = None,
         api_key: ApiKey = None,
-        key_names: tuple[str, ...] = (),
         headers: Mapping[str, str] | None = None,
         transport: Transport | None = None,
         timeouts: Timeouts | None = None,
@@ -66,7 +63,6 @@ class RemoteModel:
         self._base_url = checked_base_url(base_url)
         self._name = name or info.provider
         self._api_key = api_key
-        self._key_names = () if getattr(api_key, "knows_all", False) else key_names
         self._own_headers = _checked(headers or {})
         self._own_secrets = tuple(
             value for name, value in self._own_headers.items() if looks_like_key(name.replace("-", "_"))
@@ -147,16 +143,27 @@ class RemoteModel:
     ) -> CompletionResponse:
         for delta in parser.feed(start):
             on_delta(delta)
-        if not parser.done:
-            async for data in answer:
-                for delta in parser.feed(data):
-                    on_delta(delta)
-                if parser.done:
-                    break
-        response = parser.end()
-        if not answer.ended:
+        broken = await self._rest(parser, answer, on_delta)
+        try:
+            response = parser.end()  # the reply may have been complete before the connection broke
+        except ModelRequestError as error:
+            raise (broken or error) from None
+        if not answer.ended and not broken:
             await answer.settle()
         return response
+
+    async def _rest(self, parser: WireParser, answer: Answer, on_delta: DeltaListener) -> ModelRequestError | None:
+        """Read to the end; returns what broke the connection, if anything did."""
+        while not parser.done:
+            try:
+                data = await anext(answer)
+            except StopAsyncIteration:
+                break
+            except ModelRequestError as error:
+                return error
+            for delta in parser.feed(data):
+                on_delta(delta)
+        return None
 
     # ---- what else a server may say -----------------------------------------------------------------------------
 
@@ -203,21 +210,14 @@ class RemoteModel:
 
     def _key(self) -> str | None:
         key = self._api_key() if callable(self._api_key) else self._api_key
-        key = key or next(filter(None, map(os.environ.get, self._key_names)), None)
         if key is None or not key.strip():
-            if not self._key_names or self._own_secrets:
-                return None
-            raise ModelRequestError(
-                f"{self._name} needs an API key; set the environment variable {' or '.join(self._key_names)}",
-                code="no_api_key",
-            )
+            return None
         if not re.fullmatch(r"[\x21-\x7e]+", key.strip()):
             raise ModelRequestError(
                 f"the API key for {self._name} holds spaces or characters that no key has; copy it again",
                 code="no_api_key",
             )
-        if self._api_key is not None:
-            keep_secret(key)
+        keep_secret(key)
         return key.strip()
 
     # ---- the list of models -------------------------------------------------------------------------------------

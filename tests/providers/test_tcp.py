@@ -63,19 +63,21 @@ async def test_a_server_that_sends_faster_than_anybody_reads_has_to_wait() -> No
 
 
 async def test_what_came_ahead_of_a_reset_is_read_first() -> None:
+    over = asyncio.Event()
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"before")
         await reader.readexactly(2)
+        await asyncio.sleep(0.1)  # for what was written to arrive: a reset takes the rest back
         linger = struct.pack("ii", 1, 0)  # closing resets
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         writer.transport.abort()
+        over.set()
 
     async with connected(talk) as stream:
-        assert stream.silent
-        while stream.silent:
-            await asyncio.sleep(0.01)
         stream.write(b"go")
-        await asyncio.sleep(0.2)
+        await over.wait()
+        await asyncio.sleep(0.1)  # for the reset to arrive
         assert await stream.read() == b"before"
         with pytest.raises(ConnectionResetError):
             await stream.read()
