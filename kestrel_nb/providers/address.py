@@ -120,8 +120,11 @@ def _is_near(host: str) -> bool:
         ip = ipaddress.ip_address(name)
     except ValueError:
         return is_loopback(name) or _NEAR_NAME.fullmatch(name) is not None
-    mapped = getattr(ip, "ipv4_mapped", None)
-    return not (mapped or ip).is_global and not ip.is_multicast
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.teredo is not None:  # a tunnel to any host
+            return False
+        ip = ip.ipv4_mapped or ip
+    return not ip.is_global and not ip.is_multicast
 
 
 def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
