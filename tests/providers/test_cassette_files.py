@@ -271,24 +271,24 @@ def test_a_folder_is_quoted_where_it_is_json() -> None:
 
 
 def test_a_folder_of_windows_is_known_with_slashes_of_both_kinds() -> None:
-    there, here = Places("C:\\Users\\me\\work"), Places("/home/me/work")
+    there, here = Places("C:\\Users\\me\\talk"), Places("/home/me/talk")
     for text, shown in (
-        ("open C:\\Users\\me\\work\\a.py", "open /home/me/work\\a.py"),
-        ("open C:/Users/me/work/a.py", "open /home/me/work/a.py"),
+        ("open C:\\Users\\me\\talk\\a.py", "open /home/me/talk\\a.py"),
+        ("open C:/Users/me/talk/a.py", "open /home/me/talk/a.py"),
     ):
         hidden = there.hide(text)
         assert "Users" not in hidden
         assert here.show(hidden) == shown
         assert there.show(hidden) == text
-    assert here.hide("/home/me/work/a.py") == "⟦workspace⟧/a.py"
-    assert here.hide('"/home/me/work/a.py"', quoted=True) == '"⟦workspace⟧/a.py"'
+    assert here.hide("/home/me/talk/a.py") == "⟦workspace⟧/a.py"
+    assert here.hide('"/home/me/talk/a.py"', quoted=True) == '"⟦workspace⟧/a.py"'
 
 
 @given(st.data())
 def test_pieces_joined_are_what_the_whole_becomes(data: Any) -> None:
     """However far apart the things that change stand, and wherever the pieces end."""
-    places, masker = Places("/home/me/work"), Masker(["zq-planted-key-0815"])
-    bits = st.sampled_from(["word ", " /home/me/work/a.py ", "zq-planted-key-0815", "\n", "x" * 900, "y" * 5000, "⟦a⟧"])
+    places, masker = Places("/home/me/talk"), Masker(["zq-planted-key-0815"])
+    bits = st.sampled_from(["word ", " /home/me/talk/a.py ", "zq-planted-key-0815", "\n", "x" * 900, "y" * 5000, "⟦a⟧"])
     text = "".join(data.draw(st.lists(bits, max_size=12)))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=20)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]

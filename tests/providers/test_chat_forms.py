@@ -13,29 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import DONE, chat_event, data_event
-from replies import play, wire_of
+from replies import wire_of
 from test_any_stream import bytes_spoilt, check, keep_and_send, spoilt, streams
+from test_chat_chunks import failure, reply
 
 from kestrel_nb.protocol.errors import ModelRequestError
 from kestrel_nb.protocol.sessions import Usage
-from kestrel_nb.runtime.models import CompletionResponse
 
 CHAT = wire_of("openai-chat")
 X, Y = '{"x":1}', '{"y":2}'
 LOOK, PEEK = ("look", X), ("peek", Y)
 END = [chat_event({}, "tool_calls"), DONE]
-
-
-def reply(*events: bytes) -> CompletionResponse:
-    played = play(CHAT, events)
-    assert played.response is not None, played.error
-    return played.response
-
-
-def failure(*events: bytes) -> ModelRequestError:
-    error = play(CHAT, events).error
-    assert error is not None
-    return error
 
 
 def call(name: str | None = None, arguments: Any = None, **keys: Any) -> bytes:
